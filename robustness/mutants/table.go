@@ -345,7 +345,7 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "read-write: a second read is nested in nothing", in: "read_acquire.lua", suite: tests(rw, "TestReadNestedInALostWrite"),
+		name: "read-write: a second read is nested in nothing", in: "read_acquire.lua", suite: tests(rw, "TestSecondReadNestedInALostWrite"),
 		old: "ARGV[9] == '1' and count ~= to",
 		new: "ARGV[9] == '1' and count == 0",
 	},
@@ -470,7 +470,7 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "owner: Shutdown refuses what is nested", in: "acquisition.enter", suite: tests(rw, "TestReadWhoseWriteIsLostDuringShutdown"),
+		name: "owner: Shutdown refuses what is nested", in: "acquisition.enter", suite: tests(rw, "TestReadNestedInALostWrite"),
 		old: "a.stopping = e.Closing",
 		new: "",
 	},

@@ -12,153 +12,85 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// The read-write lock under fake time.
+// crashed is an owner of ours that is not there any more.
+const crashed = "7b0f2b1e-93a5-8f0e-8a43-5b8d7c9e1f00:1"
 
-// S4, S5: what happens to the read side does not touch the renewal of the write
-// side, and the reverse.
-func TestS4S5_EachSideIsRenewedForItself(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := c.NewRWMutex("x")
-		writing := kit.Must(t)(m.Lock(background))
-		reading := kit.Must(t)(m.RLocker().Lock(writing.Context()))
-		kit.Unlock(t, reading)
-		if did, err := m.RLocker().ForceUnlock(background); did || err != nil {
-			t.Errorf("ForceUnlock of readers: %v, %v", did, err)
+// S9, A12: neither a nested hold nor its end changes how long a writer has the lock. S4, S5: the writer is renewed
+// thereafter, and after a forced unlock of readers, of whom there are none.
+func TestS4_S5_S9_A12_NestedHoldsLeaveTheWriterAlone(t *testing.T) {
+	fake(t, func(s *stage) {
+		write, second := s.lock(s.m), holdfast.FixedLease(time.Second)
+		inner, one, two := s.must(s.m.Lock(write.Context(), second)), s.nested(write, second), s.nested(write, second)
+		for _, h := range []*holdfast.Hold{two, one, inner} {
+			s.unlock(h)
+			s.lives(29*time.Second, 30*time.Second)
+		}
+		if did, err := s.m.RLocker().ForceUnlock(background); did || err != nil {
+			s.Errorf("ForceUnlock of readers: %v, %v", did, err)
 		}
 		time.Sleep(10 * time.Minute)
-		if err := writing.Context().Err(); err != nil {
-			t.Errorf("the writer is lost: %v", context.Cause(writing.Context()))
-		}
-		reading = kit.Must(t)(m.Downgrade(writing))
-		time.Sleep(10 * time.Minute)
-		if err := reading.Context().Err(); err != nil {
-			t.Errorf("the reader is lost: %v", context.Cause(reading.Context()))
-		}
-		kit.Unlock(t, reading)
-	})
-}
-
-// S8: renewing one reader does not shorten what another was promised.
-func TestS8_RenewalDoesNotShortenOthersReads(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, d := w.Client()
-		long := kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(10*time.Minute)))
-		renewed := kit.Must(t)(b.NewRWMutex("x").RLocker().Lock(background))
-		time.Sleep(time.Minute)
-		if ttl := w.PTTL("x"); ttl < 8*time.Minute {
-			t.Errorf("after renewals the lock lives for %v", ttl)
-		}
-		kit.Away(d) // it crashes
-		time.Sleep(time.Minute)
-		kit.Fails(t, holdfast.ErrLocked)(a.NewRWMutex("x").TryLock(background))
-		d.SetFaults(nil)
-		kit.WantError(t, renewed.Unlock(), holdfast.ErrLost)
-		kit.Unlock(t, long)
-	})
-}
-
-// S9: a partial read unlock under a write lock leaves its time alone.
-func TestS9_ReadUnlockLeavesTheWritersTime(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := c.NewRWMutex("x")
-		writing := kit.Must(t)(m.Lock(background, holdfast.FixedLease(100*time.Second)))
-		one := kit.Must(t)(m.RLocker().Lock(writing.Context(), holdfast.FixedLease(time.Second)))
-		two := kit.Must(t)(m.RLocker().Lock(writing.Context(), holdfast.FixedLease(time.Second)))
-		kit.Unlock(t, two)
-		if ttl := w.PTTL("x"); ttl < 99*time.Second {
-			t.Errorf("the lock lives for %v", ttl)
-		}
-		kit.Unlock(t, one)
-		if ttl := w.PTTL("x"); ttl < 99*time.Second {
-			t.Errorf("the lock lives for %v", ttl)
-		}
-		kit.Unlock(t, writing)
+		kit.OK(s.T, context.Cause(write.Context()))
+		s.unlock(write)
 	})
 }
 
 // S10: whichever of an owner's reads ends first, the others live as long as the
 // longest was promised.
 func TestS10_PartialReadUnlockKeepsTheLongest(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := c.NewRWMutex("x")
-		short := kit.Must(t)(m.RLocker().Lock(background, holdfast.FixedLease(time.Second)))
-		long := kit.Must(t)(m.RLocker().Lock(short.Context(), holdfast.FixedLease(100*time.Second)))
+	fake(t, func(s *stage) {
+		short := s.read(s.m, holdfast.FixedLease(time.Second))
+		long := s.must(s.m.RLock(short.Context(), holdfast.FixedLease(100*time.Second)))
 		time.Sleep(2 * time.Second)
-		kit.Unlock(t, long)
-		if err := short.Context().Err(); err != nil {
-			t.Errorf("lost: %v", context.Cause(short.Context()))
+		s.unlock(long)
+		kit.OK(s.T, context.Cause(short.Context()))
+		if ttl := s.PTTL(kit.ReadHold("x", short.Owner().String(), 1)); ttl < 97*time.Second {
+			s.Errorf("the remaining hold lives for %v", ttl)
 		}
-		if ttl := w.PTTL("{x}:" + short.Owner().String() + ":rwlock_timeout:1"); ttl < 97*time.Second {
-			t.Errorf("the remaining hold lives for %v", ttl)
-		}
-		kit.Unlock(t, short)
+		s.unlock(short)
 	})
 }
 
-// L10 is in package servers (Downgrade). L11: when the lock is going to end earlier
-// than a writer was told, it hears of it.
+// L11: when the lock is going to end earlier than a writer was told, it hears of it.
 func TestL11_WritersHearThatTheirWaitIsShorter(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, d := w.Client()
-		b, _ := w.Client()
-		crashed := kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(5*time.Second)))
-		long := kit.Must(t)(b.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(10*time.Minute)))
-		kit.Away(d)
+	fake(t, func(s *stage) {
+		dead := s.read(s.m, holdfast.FixedLease(5*time.Second))
+		long := s.read(s.other, holdfast.FixedLease(10*time.Minute))
+		kit.Away(s.d)
 		start := time.Now()
-		time.AfterFunc(time.Second, func() { kit.Unlock(t, long) })
-		h := kit.Must(t)(b.NewRWMutex("x").Lock(background))
-		kit.Took(t, time.Since(start), 5*time.Second, 5100*time.Millisecond, "the writer got in after %v")
-		kit.Unlock(t, h)
-		d.SetFaults(nil)
-		kit.WantError(t, crashed.Unlock(), holdfast.ErrLost)
-	})
-}
-
-// A12: a nested write hold does not add its lease to the lock's time.
-func TestA12_NestedWriteDoesNotAddItsLease(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := c.NewRWMutex("x")
-		outer := kit.Must(t)(m.Lock(background))
-		inner := kit.Must(t)(m.Lock(outer.Context()))
-		if ttl := w.PTTL("x"); ttl > 30*time.Second {
-			t.Errorf("the lock lives for %v", ttl)
+		time.AfterFunc(time.Second, func() { s.unlock(long) })
+		h := s.lock(s.other)
+		if took := time.Since(start); took < 5*time.Second || took > 5100*time.Millisecond {
+			s.Errorf("the writer got in after %v", took)
 		}
-		kit.Unlock(t, inner)
-		kit.Unlock(t, outer)
+		s.unlock(h)
+		s.d.SetFaults(nil)
+		kit.WantError(s.T, dead.Unlock(), holdfast.ErrLost)
 	})
 }
 
 // P6: a reader who leaves looks at few others if one of them keeps the lock, and
 // crashed ones keep nobody out when the last one who lives has left.
 func TestP6_CrashedReadersAreDropped(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, d := w.Client()
-		b, _ := w.Client()
+	fake(t, func(s *stage) {
 		var dead []*holdfast.Hold
 		for range 10 {
-			dead = append(dead, kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(time.Second))))
+			dead = append(dead, s.read(s.m, holdfast.FixedLease(time.Second)))
 		}
-		kit.Away(d)
-		stays := kit.Must(t)(b.NewRWMutex("x").RLocker().Lock(background))
+		kit.Away(s.d)
+		stays := s.read(s.other)
 		time.Sleep(2 * time.Second)
-		leaves := kit.Must(t)(b.NewRWMutex("x").RLocker().Lock(background))
-		kit.Unlock(t, leaves)
-		w.WantReply("1", "EXISTS", "x")
-		kit.Unlock(t, stays)
-		w.WantReply("0", "EXISTS", "x")
-		d.SetFaults(nil)
+		s.unlock(s.read(s.other))
+		s.WantReply("1", "EXISTS", "x")
+		s.unlock(stays)
+		s.WantReply("0", "EXISTS", "x")
+		s.d.SetFaults(nil)
 		for _, h := range dead {
-			kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+			kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
 		}
 	})
 }
@@ -166,38 +98,32 @@ func TestP6_CrashedReadersAreDropped(t *testing.T) {
 // L15: readers who overlap keep a writer out for as long as they like, unless it
 // goes first.
 func TestL15_WritersFirst(t *testing.T) {
-	for _, first := range []bool{false, true} {
+	for first, options := range map[bool][]holdfast.RWOption{false: nil, true: {holdfast.WritersFirst()}} {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				c, _ := w.Client()
-				other, _ := w.Client()
+			fake(t, func(s *stage) {
 				ctx, stop := context.WithCancel(background)
 				defer stop()
-				m := c.NewRWMutex("x")
 				for i := range 2 {
 					go func() {
 						time.Sleep(time.Duration(i) * 5 * time.Millisecond)
 						for ctx.Err() == nil {
-							h, err := m.RLocker().Lock(ctx)
+							h, err := s.m.RLock(ctx)
 							if err != nil {
 								return
 							}
 							time.Sleep(10 * time.Millisecond) // the other one comes in between
-							kit.Unlock(t, h)
+							s.unlock(h)
 						}
 					}()
 				}
 				time.Sleep(50 * time.Millisecond)
-				var options []holdfast.RWOption
-				if first {
-					options = append(options, holdfast.WritersFirst())
-				}
+				other, _ := s.Client()
 				h, err := other.NewRWMutex("x", options...).Lock(background, holdfast.Wait(2*time.Second))
 				if (err == nil) != first {
-					t.Errorf("WritersFirst %v: %v", first, err)
+					s.Errorf("WritersFirst %v: %v", first, err)
 				}
 				if err == nil {
-					kit.Unlock(t, h)
+					s.unlock(h)
 				}
 				stop()
 				synctest.Wait()
@@ -211,81 +137,32 @@ func TestL15_WritersFirst(t *testing.T) {
 func TestWritersFirst_WhoGivesUp(t *testing.T) {
 	for name, dies := range map[string]bool{"gives up": false, "dies": true} {
 		t.Run(name, func(t *testing.T) {
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				a, _ := w.Client()
-				b, d := w.Client()
-				r := kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background))
+			fake(t, func(s *stage) {
+				r := s.read(s.other)
 				ctx, cancel := context.WithCancel(background)
-				failed := make(chan error)
-				go func() {
-					_, err := b.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx)
-					failed <- err
-				}()
+				failed := kit.Begin(func() (*holdfast.Hold, error) {
+					return s.c.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx)
+				})
 				time.Sleep(time.Second)
-				kit.Fails(t, holdfast.ErrLocked)(a.NewRWMutex("x").RLocker().TryLock(background))
-				nested := kit.Must(t)(a.NewRWMutex("x").RLocker().TryLock(r.Context()))
-				kit.Unlock(t, nested)
-				start := time.Now()
+				_, err := s.other.RLocker().TryLock(background)
+				kit.WantError(s.T, err, holdfast.ErrLocked)
+				s.unlock(s.must(s.other.RLocker().TryLock(r.Context())))
+				start, most := time.Now(), 1100*time.Millisecond
 				if dies {
-					kit.Away(d)
+					kit.Away(s.d)
+					most = 11 * time.Second
 				} else {
 					time.AfterFunc(time.Second, cancel)
 				}
-				r2 := kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background))
-				took := time.Since(start)
-				if !dies && took > 1100*time.Millisecond || took > 11*time.Second {
-					t.Errorf("the reader got in after %v", took)
+				s.unlock(s.read(s.other))
+				if took := time.Since(start); took > most {
+					s.Errorf("the reader got in after %v", took)
 				}
 				cancel()
-				kit.WantError(t, <-failed, context.Canceled)
-				kit.Unlock(t, r)
-				kit.Unlock(t, r2)
+				kit.WantError(s.T, (<-failed).Err, context.Canceled)
+				s.unlock(r)
 			})
 		})
-	}
-}
-
-// Each side's calls have their effect once, whatever happens to their messages.
-func TestS13_ReadsAndWrites(t *testing.T) {
-	for name, fault := range kit.Faults {
-		for step := range 6 {
-			t.Run(fmt.Sprintf("%s/step %d", name, step), func(t *testing.T) {
-				kit.Fake(t, func(t *testing.T, w *kit.World) {
-					c, d := w.Client()
-					m := c.NewRWMutex("x")
-					at := 0
-					before := func(script string) {
-						d.SetFaults(nil)
-						if at == step {
-							kit.Once(d, script, fault)
-						}
-						at++
-					}
-					before("acquire")
-					writing := kit.Must(t)(m.Lock(background))
-					before("acquire")
-					one := kit.Must(t)(m.RLocker().Lock(writing.Context()))
-					before("acquire")
-					two := kit.Must(t)(m.RLocker().Lock(writing.Context()))
-					before("release")
-					giveUp(t, two)
-					before("release")
-					giveUp(t, writing)
-					before("release")
-					giveUp(t, one)
-					time.Sleep(time.Minute)
-					w.WantReply("", "KEYS", "*")
-				})
-			})
-		}
-	}
-}
-
-// giveUp unlocks; the answer may be lost, but not the lock.
-func giveUp(t *testing.T, h *holdfast.Hold) {
-	t.Helper()
-	if err := h.Unlock(); errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("Unlock: %v", err)
 	}
 }
 
@@ -300,284 +177,207 @@ func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 	} {
 		for _, byHand := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/by hand %v", name, byHand), func(t *testing.T) {
-				kit.Fake(t, func(t *testing.T, w *kit.World) {
-					a, _ := w.Client()
-					b, d := w.Client()
-					r := kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background))
-					kit.Once(d, "acquire", f)
+				fake(t, func(s *stage) {
+					r := s.read(s.other)
+					kit.Once(s.d, "acquire", f)
 					ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 					defer cancel()
 					if byHand {
-						ctx = holdfast.WithOwner(ctx, b.NewOwner())
+						ctx = holdfast.WithOwner(ctx, s.c.NewOwner())
 					}
-					kit.Fails(t, context.DeadlineExceeded)(b.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx))
+					_, err := s.c.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx)
+					kit.WantError(s.T, err, context.DeadlineExceeded)
 					time.Sleep(4 * time.Second) // its sends' limits
-					w.WantReply("0", "EXISTS", "holdfast_next:{x}")
-					kit.Unlock(t, r)
+					s.WantReply("0", "EXISTS", protocol.ReservationKey("x"))
+					s.unlock(r)
 				})
 			})
 		}
 	}
 }
 
-// The same if it got in by another of its sends, and has left again.
-func TestWritersFirst_WhoseMessagesAreLateHasLeft(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		r := kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background))
-		d := &cutOff{Driver: w.Server.Driver()}
-		b, err := testclient.New(d)
-		kit.OK(t, err)
-		warm := kit.Must(t)(b.NewRWMutex("y").Lock(background)) // it knows the server's clock now
-		kit.Unlock(t, warm)
-		d.breaks.Store(true)
-		time.AfterFunc(10*time.Millisecond, func() { kit.Unlock(t, r) })
-		h := kit.Must(t)(b.NewRWMutex("x", holdfast.WritersFirst()).Lock(background))
-		kit.Unlock(t, h)
-		r = kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background))
-		time.Sleep(4 * time.Second)
-		w.WantReply("0", "EXISTS", "holdfast_next:{x}")
-		kit.Unlock(t, r)
-		if err := b.Close(); err != nil {
-			t.Error(err)
+// Readers of one process who follow each other without a gap do not keep a writer out for whom others make way,
+// though they share what the first of them was granted.
+func TestWritersFirst_ReadersWhoShare(t *testing.T) {
+	fake(t, func(s *stage) {
+		var readers sync.WaitGroup
+		for i := range 400 {
+			readers.Go(func() {
+				time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+				h := s.read(s.other)
+				time.Sleep(8 * time.Millisecond)
+				s.unlock(h)
+			})
 		}
+		time.Sleep(20 * time.Millisecond)
+		start := time.Now()
+		s.unlock(s.lock(s.c.NewRWMutex("x", holdfast.WritersFirst())))
+		if took := time.Since(start); took > 200*time.Millisecond {
+			s.Errorf("the writer waited for %v", took)
+		}
+		readers.Wait()
 	})
 }
 
-// cutOff is a driver whose connection breaks once, with a request on its way
-// that arrives 500 ms later all the same.
-type cutOff struct {
-	*memdriver.Driver
-	breaks atomic.Bool
-}
-
-func (d *cutOff) Eval(ctx context.Context, call driver.Call) (any, error) {
-	if !d.breaks.Swap(false) {
-		return d.Driver.Eval(ctx, call)
-	}
-	time.AfterFunc(500*time.Millisecond, func() { _, _ = d.Driver.Eval(background, call) })
-	return nil, driver.ConnectionError(errors.New("connection reset"), false)
-}
-
-// The last reader ends the lock, whatever time it had left: a writer of
-// Redisson's that goes on reading leaves its own time on the lock, and would
-// keep Redisson's other writers out.
+// The last reader ends the lock, whatever time it had left: a writer of Redisson's that goes on reading leaves its own
+// time on the lock, and would keep Redisson's other writers out. Nor do the dead keep it.
 func TestLastReaderEndsTheLock(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		h := kit.Must(t)(c.NewRWMutex("x").RLocker().Lock(background))
-		w.Do("PEXPIRE", "x", "600000")
-		waiting := make(chan *holdfast.Hold)
-		go func() { waiting <- kit.Must(t)(c.NewRWMutex("x").Lock(background)) }()
+	fake(t, func(s *stage) {
+		for _, dead := range [][]string{{"PING"}, {"HSET", "x", crashed, "1"}} {
+			h := s.read(s.m)
+			s.Do(dead...)
+			s.Do("PEXPIRE", "x", "600000")
+			s.unlock(h)
+			s.WantReply("0", "EXISTS", "x")
+		}
+		h := s.read(s.m)
+		s.Do("PEXPIRE", "x", "600000")
+		waiting := kit.Waiting(s.T, s.m, background)
 		time.Sleep(4 * time.Second)
 		start := time.Now()
-		kit.Unlock(t, h)
-		h = <-waiting
-		kit.Took(t, time.Since(start), 0, 100*time.Millisecond, "the writer got in after %v")
-		kit.Unlock(t, h)
-		h = kit.Must(t)(c.NewRWMutex("x").RLocker().Lock(background))
-		w.Do("PEXPIRE", "x", "600000")
-		kit.Unlock(t, h)
-		w.WantReply("0", "EXISTS", "x")
-		// Nor do the dead keep it.
-		h = kit.Must(t)(c.NewRWMutex("x").RLocker().Lock(background))
-		w.Do("HSET", "x", "7b0f2b1e-93a5-8f0e-8a43-5b8d7c9e1f00:1", "1") // one of ours
-		w.Do("PEXPIRE", "x", "600000")
-		kit.Unlock(t, h)
-		w.WantReply("0", "EXISTS", "x")
+		s.unlock(h)
+		s.unlock(<-waiting)
+		if took := time.Since(start); took > 100*time.Millisecond {
+			s.Errorf("the writer got in after %v", took)
+		}
 	})
 }
 
 // A forced unlock that leaves readers, who came after it had looked, leaves their
 // time too.
 func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, d := w.Client()
-		long := kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(10*time.Minute)))
-		w.Do("HSET", "x", "7b0f2b1e-93a5-8f0e-8a43-5b8d7c9e1f00:1", "1") // one of ours
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
-			if call.Script.Name() == "force" {
-				return memdriver.Fault{DelayRequest: 100 * time.Millisecond}
-			}
-			return memdriver.Fault{}
-		})
-		reads := make(chan *holdfast.Hold)
-		time.AfterFunc(50*time.Millisecond, func() {
-			reads <- kit.Must(t)(a.NewRWMutex("x").RLocker().Lock(background, holdfast.FixedLease(5*time.Second)))
-		})
+	fake(t, func(s *stage) {
+		long := s.read(s.other, holdfast.FixedLease(10*time.Minute))
+		s.Do("HSET", "x", crashed, "1")
+		kit.Once(s.d, "force", memdriver.Fault{DelayRequest: 100 * time.Millisecond})
+		forced := make(chan error)
 		go func() {
-			if did, err := b.NewRWMutex("x").RLocker().ForceUnlock(background); !did || err != nil {
-				t.Errorf("ForceUnlock: %v, %v", did, err)
+			did, err := s.m.RLocker().ForceUnlock(background)
+			if !did {
+				err = errors.Join(err, errors.New("nothing was forced"))
 			}
+			forced <- err
 		}()
-		h := <-reads
-		time.Sleep(time.Second)
-		if ttl := w.PTTL("x"); ttl > 5*time.Second {
-			t.Errorf("the lock lives for %v", ttl)
-		}
-		w.WantReply("0", "HEXISTS", "x", "crashed:1")
-		kit.WantError(t, long.Unlock(), holdfast.ErrLost)
-		kit.Unlock(t, h)
+		time.Sleep(50 * time.Millisecond)
+		h := s.read(s.other, holdfast.FixedLease(5*time.Second))
+		kit.OK(s.T, <-forced)
+		s.lives(4*time.Second, 5*time.Second)
+		s.WantReply("0", "HEXISTS", "x", crashed)
+		kit.WantError(s.T, long.Unlock(), holdfast.ErrLost)
+		s.unlock(h)
 	})
 }
 
 // What a reader has left in Redis, and what is being given back there, does not
 // make its owner a reader who wants to write.
 func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
-	for name, f := range map[string]memdriver.Fault{
-		"no answer": {LoseReply: true},
-		"held up":   {DelayRequest: 150 * time.Millisecond},
-	} {
-		t.Run("acquire/"+name, func(t *testing.T) {
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				c, d := w.Client()
-				m := c.NewRWMutex("x")
-				kit.Once(d, "acquire", f)
-				ctx := holdfast.WithOwner(background, c.NewOwner())
-				giveUp, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-				defer cancel()
-				kit.Fails(t, context.DeadlineExceeded)(m.RLocker().Lock(giveUp))
-				time.Sleep(100 * time.Millisecond)
-				kit.Unlock(t, kit.Must(t)(m.Lock(ctx)))
-				time.Sleep(4 * time.Second)
-			})
-		})
+	givesUp := func(s *stage, ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		_, err := s.m.RLock(ctx)
+		kit.WantError(s.T, err, context.DeadlineExceeded)
 	}
-	t.Run("given up", func(t *testing.T) {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			c, d := w.Client()
-			m := c.NewRWMutex("x")
+	for name, read := range map[string]func(s *stage, ctx context.Context){
+		"no answer": func(s *stage, ctx context.Context) {
+			kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+			givesUp(s, ctx)
+			time.Sleep(100 * time.Millisecond)
+		},
+		"held up": func(s *stage, ctx context.Context) {
+			kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 150 * time.Millisecond})
+			givesUp(s, ctx)
+			time.Sleep(100 * time.Millisecond)
+		},
+		"not given back yet": func(s *stage, ctx context.Context) {
 			var lost atomic.Bool
-			d.SetFaults(func(c driver.Call) memdriver.Fault {
+			s.d.SetFaults(func(c driver.Call) memdriver.Fault {
 				return memdriver.Fault{
 					LoseReply:    c.Script.Name() == "acquire" && !lost.Swap(true),
 					DelayRequest: map[string]time.Duration{"release": 500 * time.Millisecond}[c.Script.Name()],
 				}
 			})
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			giveUp, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-			defer cancel()
-			_, err := m.RLocker().Lock(giveUp)
-			kit.WantError(t, err, context.DeadlineExceeded)
-			// It is not given back yet.
+			givesUp(s, ctx)
 			var failed *holdfast.BackendError
-			if _, err = m.Lock(ctx, holdfast.Wait(20*time.Millisecond)); !errors.As(err, &failed) {
-				t.Errorf("Lock: %v", err)
+			if _, err := s.m.Lock(ctx, holdfast.Wait(20*time.Millisecond)); !errors.As(err, &failed) {
+				s.Errorf("Lock: %v", err)
 			}
-			giveUp, cancel = context.WithTimeout(ctx, 20*time.Millisecond)
+			giveUp, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
-			kit.Fails(t, context.DeadlineExceeded)(m.Lock(giveUp))
-			kit.Unlock(t, kit.Must(t)(m.TryLock(ctx)))
-			time.Sleep(4 * time.Second)
-		})
-	})
-	t.Run("lost", func(t *testing.T) {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			c, d := w.Client()
-			m := c.NewRWMutex("x")
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			h := kit.Must(t)(m.RLocker().Lock(ctx))
-			kit.Away(d)
+			_, err := s.m.Lock(giveUp)
+			kit.WantError(s.T, err, context.DeadlineExceeded)
+		},
+		"lost": func(s *stage, ctx context.Context) {
+			h := s.must(s.m.RLock(ctx))
+			kit.Away(s.d)
 			<-h.Context().Done()
-			kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-			d.SetFaults(nil)
-			kit.Unlock(t, kit.Must(t)(m.Lock(ctx)))
-			time.Sleep(4 * time.Second)
+			kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
+			s.d.SetFaults(nil)
+		},
+		"unlocked without an answer": func(s *stage, ctx context.Context) {
+			h := s.must(s.m.RLock(ctx))
+			kit.Away(s.d)
+			s.refused(h)
+			s.d.SetFaults(nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(s *stage) {
+				ctx := holdfast.WithOwner(background, s.c.NewOwner())
+				read(s, ctx)
+				s.unlock(s.must(s.m.TryLock(ctx)))
+				time.Sleep(4 * time.Second)
+			})
 		})
-	})
-	t.Run("release", func(t *testing.T) {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			c, d := w.Client()
-			m := c.NewRWMutex("x")
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			h := kit.Must(t)(m.RLocker().Lock(ctx))
-			kit.Away(d)
-			var failed *holdfast.BackendError
-			if err := h.Unlock(); !errors.As(err, &failed) {
-				t.Errorf("Unlock: %v", err)
-			}
-			d.SetFaults(nil)
-			kit.Unlock(t, kit.Must(t)(m.Lock(ctx)))
-			time.Sleep(4 * time.Second)
-		})
-	})
+	}
 }
 
 // A lock that somebody has made live for ever lives as long as the last of its holds
 // once another reader comes, not as long as that one's.
 func TestReaderOfALockWithoutExpiry(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := c.NewRWMutex("x")
-		long := kit.Must(t)(m.RLocker().Lock(background, holdfast.FixedLease(10*time.Minute)))
-		w.Do("PERSIST", "x")
-		short := kit.Must(t)(m.RLocker().Lock(background, holdfast.FixedLease(time.Second)))
+	fake(t, func(s *stage) {
+		long := s.read(s.m, holdfast.FixedLease(10*time.Minute))
+		s.Do("PERSIST", "x")
+		short := s.read(s.m, holdfast.FixedLease(time.Second))
 		time.Sleep(2 * time.Second)
-		kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
-		kit.WantError(t, short.Unlock(), holdfast.ErrLost)
-		kit.Unlock(t, long)
+		_, err := s.m.TryLock(background)
+		kit.WantError(s.T, err, holdfast.ErrLocked)
+		kit.WantError(s.T, short.Unlock(), holdfast.ErrLost)
+		s.unlock(long)
 	})
 }
 
 // Keys that are left of holds whose lock has gone, as after Redisson's forced
 // unlock, do not make the owner's next hold longer.
 func TestKeysOfALockThatIsGone(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := c.NewRWMutex("x")
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		long := kit.Must(t)(m.RLocker().Lock(ctx, holdfast.FixedLease(10*time.Minute)))
-		w.Do("DEL", "x")
-		kit.WantError(t, long.Unlock(), holdfast.ErrLost)
-		stays := kit.Must(t)(m.RLocker().Lock(background))
-		short := kit.Must(t)(m.RLocker().Lock(ctx, holdfast.FixedLease(time.Second)))
+	fake(t, func(s *stage) {
+		ctx := holdfast.WithOwner(background, s.c.NewOwner())
+		long := s.must(s.m.RLock(ctx, holdfast.FixedLease(10*time.Minute)))
+		s.Do("DEL", "x")
+		kit.WantError(s.T, long.Unlock(), holdfast.ErrLost)
+		stays := s.read(s.m)
+		short := s.must(s.m.RLock(ctx, holdfast.FixedLease(time.Second)))
 		time.Sleep(2 * time.Second)
-		kit.Unlock(t, stays)
-		kit.Unlock(t, kit.Must(t)(m.TryLock(background)))
-		kit.WantError(t, short.Unlock(), holdfast.ErrLost)
+		s.unlock(stays)
+		s.unlock(s.must(s.m.TryLock(background)))
+		kit.WantError(s.T, short.Unlock(), holdfast.ErrLost)
 	})
 }
 
 // A reservation that no writer renews is not asked about without a pause. One that somebody has
 // made live for ever, or for longer than any writer's, keeps nobody out.
 func TestReservationWithoutExpiry(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		sent := kit.Count(d)
-		readers := c.NewRWMutex("x").RLocker()
-		w.Do("SET", "holdfast_next:{x}", "nobody:1", "PX", "20000")
-		kit.Fails(t, holdfast.ErrLocked)(readers.Lock(background, holdfast.Wait(10*time.Second)))
+	fake(t, func(s *stage) {
+		sent := kit.Count(s.d)
+		s.Do("SET", protocol.ReservationKey("x"), "nobody:1", "PX", "20000")
+		_, err := s.m.RLock(background, holdfast.Wait(10*time.Second))
+		kit.WantError(s.T, err, holdfast.ErrLocked)
 		if n := sent.Of("acquire"); n > 3+10 { // who stands in line asks every second
-			t.Errorf("asked %d times in 10 s", n)
+			s.Errorf("asked %d times in 10 s", n)
 		}
 		for _, lives := range [][]string{nil, {"PX", "86400000"}} {
-			w.Do(append([]string{"SET", "holdfast_next:{x}", "nobody:1"}, lives...)...)
-			kit.Unlock(t, kit.Must(t)(readers.TryLock(background)))
+			s.Do(append([]string{"SET", protocol.ReservationKey("x"), "nobody:1"}, lives...)...)
+			s.unlock(s.must(s.m.RLocker().TryLock(background)))
 		}
-		w.Do("DEL", "holdfast_next:{x}")
-	})
-}
-
-// Readers of one process who follow each other without a gap do not keep a writer out for whom others make way,
-// though they share what the first of them was granted.
-func TestWritersFirst_ReadersWhoShare(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, _ := w.Client()
-		var readers sync.WaitGroup
-		for i := range 400 {
-			readers.Go(func() {
-				time.Sleep(time.Duration(i) * 5 * time.Millisecond)
-				h := kit.Must(t)(a.NewRWMutex("x").RLock(background))
-				time.Sleep(8 * time.Millisecond)
-				kit.Unlock(t, h)
-			})
-		}
-		time.Sleep(20 * time.Millisecond)
-		start := time.Now()
-		kit.Unlock(t, kit.Must(t)(b.NewRWMutex("x", holdfast.WritersFirst()).Lock(background)))
-		kit.Took(t, time.Since(start), 0, 200*time.Millisecond, "the writer waited for %v")
-		readers.Wait()
+		s.Do("DEL", protocol.ReservationKey("x"))
 	})
 }

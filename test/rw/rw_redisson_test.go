@@ -8,73 +8,72 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
+
+// redisson is one of its threads.
+const redisson = "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42"
 
 // Readers of both sides share, writers of both sides are alone, and whoever goes
 // last leaves nothing.
 func TestRedissonOnTheOtherSide(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := c.NewRWMutex("x")
-		j := kit.NewRedisson(w, "x", "c0ffee:1")
-		h := kit.Must(t)(m.RLocker().Lock(background))
+	fake(t, func(s *stage) {
+		j := kit.NewRedisson(s.World, "x", redisson)
+		h := s.read(s.m)
 		if !j.Read(time.Minute) || j.Write(time.Minute) {
-			t.Error("beside our reader, theirs does not read, or their writer writes")
+			s.Error("beside our reader, theirs does not read, or their writer writes")
 		}
-		kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
-		kit.Unlock(t, h)
+		_, err := s.m.TryLock(background)
+		kit.WantError(s.T, err, holdfast.ErrLocked)
+		s.unlock(h)
 		if got := j.ReadNoMore(); got != "1" {
-			t.Errorf("their reader is not the last: %s", got)
+			s.Errorf("their reader is not the last: %s", got)
 		}
-		w.WantReply("", "KEYS", "*")
+		s.WantReply("", "KEYS", "*")
 
 		j.Read(time.Minute)
-		h = kit.Must(t)(m.RLocker().Lock(background))
+		h = s.read(s.m)
 		if got := j.ReadNoMore(); got != "0" {
-			t.Errorf("their reader is the last: %s", got)
+			s.Errorf("their reader is the last: %s", got)
 		}
-		if ttl := w.PTTL("x"); ttl != 30*time.Second {
-			t.Errorf("after their reader has left the lock lives for %v", ttl)
-		}
-		kit.Unlock(t, h)
-		w.WantReply("", "KEYS", "*")
+		s.lives(30*time.Second, 30*time.Second)
+		s.unlock(h)
+		s.WantReply("", "KEYS", "*")
 
 		// Their writer's nested hold adds its lease; it goes on reading, and leaves
 		// last or first.
 		for _, last := range []bool{false, true} {
-			in := j.Write(time.Minute)
-			in = in && j.Write(time.Minute) // once more
-			if !in || !j.Read(10*time.Second) {
-				t.Fatal("their writer does not get in")
+			for range 2 {
+				if !j.Write(time.Minute) {
+					t.Fatal("their writer does not get in")
+				}
 			}
-			kit.Fails(t, holdfast.ErrLocked)(m.RLocker().TryLock(background))
+			j.Read(10 * time.Second)
+			_, err = s.m.RLocker().TryLock(background)
+			kit.WantError(s.T, err, holdfast.ErrLocked)
 			j.WriteNoMore()
 			j.WriteNoMore()
-			h = kit.Must(t)(m.RLocker().Lock(background))
+			h = s.read(s.m)
 			if last {
-				kit.Unlock(t, h)
-				j.ReadNoMore()
-			} else {
-				j.ReadNoMore()
-				kit.Unlock(t, h)
+				s.unlock(h)
 			}
-			w.WantReply("", "KEYS", "*")
+			j.ReadNoMore()
+			if !last {
+				s.unlock(h)
+			}
+			s.WantReply("", "KEYS", "*")
 		}
 
 		// Their reader crashes; ours is the last. It might live: see below.
 		j.Read(time.Second)
-		h = kit.Must(t)(m.RLocker().Lock(background))
+		h = s.read(s.m)
 		time.Sleep(2 * time.Second)
-		kit.Unlock(t, h)
-		if ttl := w.PTTL("x"); ttl < 25*time.Second || ttl > 30*time.Second {
-			t.Errorf("their reader may live for %v", ttl)
-		}
-		h = kit.Must(t)(m.Lock(background, holdfast.Wait(35*time.Second)))
+		s.unlock(h)
+		s.lives(25*time.Second, 30*time.Second)
+		h = s.lock(s.m, holdfast.Wait(35*time.Second))
 		synctest.Wait() // who has waited for one of Redisson's listens no more, or this release is left to it
-		kit.Unlock(t, h)
-		w.WantReply("", "KEYS", "*")
+		s.unlock(h)
+		s.WantReply("", "KEYS", "*")
 	})
 }
 
@@ -82,45 +81,45 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 // the reads of one of them only. Its reader is one, and we are kept out, for as
 // long as it renews the lock; our readers who leave do not end it.
 func TestRedisson3ReadsWithoutKeys(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client(holdfast.WithLease(10 * time.Minute))
-		m := c.NewRWMutex("x")
-		j := kit.NewRedisson(w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42")
-		j.Read(30 * time.Second)
-		w.Do("DEL", j.Holds()+":1")
-		h := kit.Must(t)(m.RLocker().Lock(background))
+	fake(t, func(s *stage) {
+		j := kit.NewRedisson(s.World, "x", redisson)
+		reads := func() {
+			j.Read(30 * time.Second)
+			s.Do("DEL", j.Holds()+":1")
+		}
+		refused := func() {
+			s.Helper()
+			var locked *holdfast.LockedError
+			if _, err := s.m.TryLock(background); !errors.As(err, &locked) {
+				t.Fatalf("a writer beside it: %v", err)
+			}
+			if found, err := s.m.RLocker().Inspect(background); err != nil || found.Count(locked.Holder) == 0 {
+				s.Errorf("refused because of %v: %+v, %v", locked, found, err)
+			}
+		}
+		reads()
+		h := s.read(s.m)
 		for range 6 {
 			time.Sleep(10 * time.Second)
-			w.Do("PEXPIRE", "x", "30000") // its renewal
-			kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
+			s.Do("PEXPIRE", "x", "30000") // its renewal
+			refused()
 		}
-		w.Do("PEXPIRE", "x", "600000") // ours
-		kit.Unlock(t, h)
-		if ttl := w.PTTL("x"); ttl != 30*time.Second {
-			t.Errorf("without ours it lives for %v", ttl)
-		}
-		var locked *holdfast.LockedError
-		beside, err := m.TryLock(background)
-		if err == nil {
-			kit.Unlock(t, beside)
-			t.Fatal("a writer beside it")
-		}
-		if !errors.As(err, &locked) || locked.Holder.String() != j.Owner {
-			t.Errorf("refused because of %v", err)
-		}
-		found, err := m.RLocker().Inspect(background)
+		s.Do("PEXPIRE", "x", "600000") // ours
+		s.unlock(h)
+		s.lives(30*time.Second, 30*time.Second)
+		refused()
+		found, err := s.m.RLocker().Inspect(background)
 		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner.String() != j.Owner {
-			t.Errorf("%+v, %v", found, err)
+			s.Errorf("%+v, %v", found, err)
 		}
 		if got := j.ReadNoMore(); got != "1" {
-			t.Errorf("it was not the last reader: %s", got)
+			s.Errorf("it was not the last reader: %s", got)
 		}
-		kit.Unlock(t, kit.Must(t)(m.Lock(background)))
+		s.unlock(s.lock(s.m))
 		// If it has crashed, the lock ends with what it was last renewed for.
-		j.Read(30 * time.Second)
-		w.Do("DEL", j.Holds()+":1")
-		kit.Unlock(t, kit.Must(t)(m.Lock(background, holdfast.Wait(31*time.Second))))
-	})
+		reads()
+		s.unlock(s.lock(s.m, holdfast.Wait(31*time.Second)))
+	}, holdfast.WithLease(10*time.Minute))
 }
 
 // S8 is Redisson's own: its renewal of a read shortens the lock under ours, and
@@ -128,31 +127,23 @@ func TestRedisson3ReadsWithoutKeys(t *testing.T) {
 // lease as well, whether Redisson's reader leaves or dies.
 func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
 	const long = 10 * time.Minute
-	for name, take := range map[string]func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold{
-		"fixed": func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold {
-			return []*holdfast.Hold{kit.Must(t)(m.RLocker().Lock(background, holdfast.FixedLease(long)))}
-		},
-		"extended": func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold {
-			h := kit.Must(t)(m.RLocker().Lock(background))
-			if err := h.Extend(background, long); err != nil {
-				t.Error(err)
-			}
+	for name, take := range map[string]func(s *stage) []*holdfast.Hold{
+		"fixed": func(s *stage) []*holdfast.Hold { return []*holdfast.Hold{s.read(s.m, holdfast.FixedLease(long))} },
+		"extended": func(s *stage) []*holdfast.Hold {
+			h := s.read(s.m)
+			kit.OK(s.T, h.Extend(background, long))
 			return []*holdfast.Hold{h}
 		},
-		"fixed and renewed": func(t *testing.T, m *holdfast.RWMutex) []*holdfast.Hold {
-			h := kit.Must(t)(m.RLocker().Lock(background, holdfast.FixedLease(long)))
-			return []*holdfast.Hold{kit.Must(t)(m.RLocker().Lock(h.Context())), h}
+		"fixed and renewed": func(s *stage) []*holdfast.Hold {
+			h := s.read(s.m, holdfast.FixedLease(long))
+			return []*holdfast.Hold{s.nested(h), h}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				c, _ := w.Client()
-				m := c.NewRWMutex("x")
-				holds := take(t, m)
-				setRight(t, w, m, holds[0])
-				for _, h := range holds {
-					kit.Unlock(t, h)
-				}
+			fake(t, func(s *stage) {
+				holds := take(s)
+				s.setRight(holds[0])
+				s.unlock(holds...)
 				time.Sleep(31 * time.Second) // Redisson's reader might have lived
 			})
 		})
@@ -160,30 +151,27 @@ func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
 }
 
 // setRight has a reader of Redisson's shorten the lock and the hold's key, and die.
-func setRight(t *testing.T, w *kit.World, m *holdfast.RWMutex, h *holdfast.Hold) {
-	t.Helper()
-	key := protocol.ReadPrefix("x") + h.Owner().String() + ":rwlock_timeout:1"
-	j := kit.NewRedisson(w, "x", "7b0f2b1e-93a5-4f0e-8a43-5b8d7c9e1f00:42")
+func (s *stage) setRight(h *holdfast.Hold) {
+	s.Helper()
+	key := kit.ReadHold("x", h.Owner().String(), 1)
+	j := kit.NewRedisson(s.World, "x", redisson)
 	j.Read(30 * time.Second)
 	for range 6 {
 		time.Sleep(9 * time.Second)
 		j.RenewReads()
-		w.Do("PEXPIRE", key, "30000")
+		s.Do("PEXPIRE", key, "30000")
 	}
-	if ttl := w.PTTL("x"); ttl != 30*time.Second {
-		t.Fatalf("their renewal leaves %v", ttl)
-	}
+	s.lives(30*time.Second, 30*time.Second)
 	for range 2 {
 		time.Sleep(time.Minute)
 		promised := time.Until(h.Deadline())
 		for _, k := range []string{"x", key} {
-			if ttl := w.PTTL(k); ttl < promised || promised < 6*time.Minute {
-				t.Errorf("%s lives for %v, promised are %v", k, ttl, promised)
+			if ttl := s.PTTL(k); ttl < promised || promised < 6*time.Minute {
+				s.Errorf("%s lives for %v, promised are %v", k, ttl, promised)
 			}
 		}
 	}
-	kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
-	if err := context.Cause(h.Context()); err != nil {
-		t.Errorf("the hold has ended: %v", err)
-	}
+	_, err := s.m.TryLock(background)
+	kit.WantError(s.T, err, holdfast.ErrLocked)
+	kit.OK(s.T, context.Cause(h.Context()))
 }

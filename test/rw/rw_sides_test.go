@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -17,44 +16,41 @@ import (
 // One owner writes, and reads with a longer lease, which both have one key for. When the
 // write hold is lost, the key goes on; the write hold in it must not.
 
-// writeAndRead returns a write hold for two seconds, and a read hold of the same owner for ten minutes.
-func writeAndRead(t *testing.T, c *holdfast.Client) (write, read *holdfast.Hold) {
-	t.Helper()
-	write = kit.Must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(2*time.Second)))
-	read = kit.Must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context()), holdfast.FixedLease(10*time.Minute)))
-	return write, read
-}
-
-// TestLostWriteBesideALongerRead: others may read as soon as the write hold is over, whether or not it is
-// ever unlocked.
+// TestLostWriteBesideALongerRead: the lock is others' as far as it can be as soon as the write hold is over.
 func TestLostWriteBesideALongerRead(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		other, _ := w.Client()
-		write, read := writeAndRead(t, c)
-		reader := kit.Must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(20*time.Second)))
-		if write.Context().Err() == nil {
-			t.Error("another one reads while the lock is held for writing")
+	for name, run := range map[string]func(s *stage, write, read *holdfast.Hold){
+		"others read": func(s *stage, write, read *holdfast.Hold) {
+			reader := s.read(s.other, holdfast.Wait(20*time.Second))
+			kit.WantLost(s.T, write)
+			kit.WantError(s.T, write.Unlock(), holdfast.ErrLost)
+			s.unlock(reader, read)
+		},
+		"others write, once the read hold has been given back": func(s *stage, write, read *holdfast.Hold) {
+			s.unlock(read)
+			s.unlock(s.lock(s.other, holdfast.Wait(20*time.Second)))
+			kit.WantError(s.T, write.Unlock(), holdfast.ErrLost)
+		},
+		"the read hold is handed over": func(s *stage, _, read *holdfast.Hold) {
+			time.Sleep(10 * time.Second)
+			owner, err := read.Detach()
+			kit.OK(s.T, err)
+			s.unlock(s.must(s.other.RLocker().Adopt(background, owner)))
+		},
+	} {
+		for attempt, answered := range map[string]bool{"answered": true, "unanswered": false} {
+			t.Run(name+"/"+attempt, func(t *testing.T) {
+				fake(t, func(s *stage) {
+					if !answered { // and so it is unknown for longer what may stand
+						kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+					}
+					write := s.lock(s.m, holdfast.FixedLease(2*time.Second))
+					run(s, write, s.nested(write, holdfast.FixedLease(10*time.Minute)))
+					time.Sleep(2 * time.Second) // for which it may be known whose turn it was
+					s.WantReply("", "KEYS", "*x*")
+				})
+			})
 		}
-		kit.WantError(t, write.Unlock(), holdfast.ErrLost)
-		kit.Unlock(t, reader)
-		kit.Unlock(t, read)
-		if left := w.Do("KEYS", "*x*"); left != "" {
-			t.Errorf("left: %s", left)
-		}
-	})
-}
-
-// TestLostWriteAfterALongerRead: the same once the read hold has been given back.
-func TestLostWriteAfterALongerRead(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		other, _ := w.Client()
-		write, read := writeAndRead(t, c)
-		kit.Unlock(t, read)
-		kit.Unlock(t, kit.Must(t)(other.NewRWMutex("x").Lock(background, holdfast.Wait(20*time.Second))))
-		kit.WantError(t, write.Unlock(), holdfast.ErrLost)
-	})
+	}
 }
 
 // TestWriteLostInAPartition: Unlock of the write hold does not reach Redis, and the read hold is renewed once
@@ -62,68 +58,32 @@ func TestLostWriteAfterALongerRead(t *testing.T) {
 func TestWriteLostInAPartition(t *testing.T) {
 	for name, prompt := range map[string]bool{"unlocked at once": true, "unlocked later": false} {
 		t.Run(name, func(t *testing.T) {
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				c, d := w.Client()
-				other, _ := w.Client()
-				write := kit.Must(t)(c.NewRWMutex("x").Lock(background))
-				read := kit.Must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context()), holdfast.RenewedLease(5*time.Minute)))
-				d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+			fake(t, func(s *stage) {
+				write := s.lock(s.m)
+				read := s.nested(write, holdfast.RenewedLease(5*time.Minute))
+				kit.Silent(s.d, kit.LostRequest)
 				<-write.Context().Done()
 				if prompt {
 					_ = write.Unlock() // says that it does not know
 				}
 				time.Sleep(70 * time.Second)
-				d.SetFaults(nil)
-				reader := kit.Must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(30*time.Second)))
+				s.d.SetFaults(nil)
+				reader := s.read(s.other, holdfast.Wait(30*time.Second))
 				if !prompt {
-					kit.WantError(t, write.Unlock(), holdfast.ErrLost)
+					kit.WantError(s.T, write.Unlock(), holdfast.ErrLost)
 				}
 				time.Sleep(10 * time.Minute)
-				kit.Unlock(t, reader)
-				kit.Unlock(t, read)
-				if left := w.Do("KEYS", "*x*"); left != "" && left != protocol.TurnKey("x") { // which stays for a second
-					t.Errorf("left: %s", left)
-				}
+				s.unlock(reader, read)
+				time.Sleep(2 * time.Second) // as above
+				s.WantReply("", "KEYS", "*x*")
 			})
 		})
 	}
 }
 
-// TestTransferBesideALostWrite: the read hold can be handed over when the write hold is no more.
-func TestTransferBesideALostWrite(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		other, _ := w.Client()
-		_, read := writeAndRead(t, c)
-		time.Sleep(10 * time.Second)
-		owner, err := read.Detach()
-		kit.OK(t, err)
-		kit.Unlock(t, kit.Must(t)(other.NewRWMutex("x").RLocker().Adopt(background, owner)))
-	})
-}
-
-// TestLostWriteWithAnUnansweredAttempt: how long it is unknown what became of an attempt to acquire it does not
-// keep what is lost in Redis.
-func TestLostWriteWithAnUnansweredAttempt(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
-		kit.Once(d, "acquire", memdriver.Fault{LoseReply: true})
-		write, read := writeAndRead(t, c)
-		<-write.Context().Done()
-		start := time.Now()
-		reader := kit.Must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(30*time.Second)))
-		kit.Took(t, time.Since(start), 0, time.Second, "others may read %v after the write hold was lost")
-		kit.Unlock(t, reader)
-		kit.Unlock(t, read)
-	})
-}
-
 // refusing has Redis refuse every call with an error of its own.
-func refusing(code string) func(driver.Call) memdriver.Fault {
-	return func(driver.Call) memdriver.Fault {
-		return memdriver.Fault{Refuse: driver.ServerError(code+" no", errors.New(code+" no"))}
-	}
+func refusing(code string) memdriver.Fault {
+	return memdriver.Fault{Refuse: driver.ServerError(code+" no", errors.New(code+" no"))}
 }
 
 // TestRefusedReleaseBesideARead: Redis refuses for a while to give back what is held for writing, which does not end
@@ -132,26 +92,22 @@ func TestRefusedReleaseBesideARead(t *testing.T) {
 	for _, code := range []string{"NOPERM", "READONLY", "ERR"} {
 		for way, unlocked := range map[string]bool{"unlocked": true, "lost": false} {
 			t.Run(code+" "+way, func(t *testing.T) {
-				kit.Fake(t, func(t *testing.T, w *kit.World) {
-					c, d := w.Client()
-					other, _ := w.Client()
-					write := kit.Must(t)(c.NewRWMutex("x").Lock(background, holdfast.FixedLease(10*time.Second)))
-					read := kit.Must(t)(c.NewRWMutex("x").RLock(context.WithoutCancel(write.Context())))
+				fake(t, func(s *stage) {
+					write := s.lock(s.m, holdfast.FixedLease(10*time.Second))
+					read := s.nested(write)
 					if unlocked {
-						d.SetFaults(refusing(code))
-						if write.Unlock() == nil {
-							t.Error("Unlock does not say that Redis refused")
-						}
+						kit.Silent(s.d, refusing(code))
+						s.refused(write)
 					} else {
 						time.Sleep(9 * time.Second)
-						d.SetFaults(refusing(code))
+						kit.Silent(s.d, refusing(code))
 						<-write.Context().Done()
 					}
 					time.Sleep(time.Second)
-					d.SetFaults(nil)
-					kit.Unlock(t, kit.Must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(15*time.Second))))
-					kit.OK(t, context.Cause(read.Context()))
-					kit.Unlock(t, read)
+					s.d.SetFaults(nil)
+					s.unlock(s.read(s.other, holdfast.Wait(15*time.Second)))
+					kit.OK(s.T, context.Cause(read.Context()))
+					s.unlock(read)
 				})
 			})
 		}
@@ -160,57 +116,51 @@ func TestRefusedReleaseBesideARead(t *testing.T) {
 
 // TestCloseWhileAReleaseIsRefused: Close does not wait until Redis takes it back.
 func TestCloseWhileAReleaseIsRefused(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		write := kit.Must(t)(c.NewRWMutex("x").Lock(background))
-		_ = kit.Must(t)(c.NewRWMutex("x").RLock(write.Context()))
-		d.SetFaults(refusing("NOPERM"))
-		if write.Unlock() == nil {
-			t.Error("Unlock does not say that Redis refused")
-		}
+	fake(t, func(s *stage) {
+		write := s.lock(s.m)
+		s.nested(write)
+		kit.Silent(s.d, refusing("NOPERM"))
+		s.refused(write)
 		start := time.Now()
-		_ = c.Close()
+		_ = s.c.Close()
 		if took := time.Since(start); took > 6*time.Second { // the client's timeout
-			t.Errorf("Close took %v", took)
+			s.Errorf("Close took %v", took)
 		}
-		w.Do("FLUSHALL") // what Redis has kept
+		s.Do("FLUSHALL") // what Redis has kept
 	})
 }
 
 // TestDetachOfBothSides: neither waits for the other until the timeout.
 func TestDetachOfBothSides(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		write := kit.Must(t)(c.NewRWMutex("x").Lock(background))
-		kit.Once(d, "acquire", memdriver.Fault{LoseReply: true})
-		read := kit.Must(t)(c.NewRWMutex("x").RLock(write.Context()))
-		start := time.Now()
-		done := make(chan error)
+	fake(t, func(s *stage) {
+		write := s.lock(s.m)
+		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+		read := s.nested(write)
+		start, done := time.Now(), make(chan error)
 		go func() {
 			_, err := read.Detach()
 			done <- err
 		}()
 		synctest.Wait()
 		_, err := write.Detach()
-		kit.WantError(t, err, holdfast.ErrReentrant)
-		kit.WantError(t, <-done, holdfast.ErrReentrant)
-		kit.Took(t, time.Since(start), 0, time.Second, "it took %v")
-		kit.Unlock(t, read)
-		kit.Unlock(t, write)
+		kit.WantError(s.T, err, holdfast.ErrReentrant)
+		kit.WantError(s.T, <-done, holdfast.ErrReentrant)
+		if took := time.Since(start); took > time.Second {
+			s.Errorf("it took %v", took)
+		}
+		s.unlock(read, write)
 	})
 }
 
-// TestOneOwnerAsksForBothSides: under one owner, one goroutine stands in line to read, behind a reader of another owner, and
-// another one writes, and reads in that. Whichever of them begins to wait first, none waits for the other for ever.
+// TestOneOwnerAsksForBothSides: under one owner, one goroutine stands in line to read, behind a reader of another owner,
+// and another one writes, and reads in that. Whichever begins to wait first, none waits for the other for ever.
 func TestOneOwnerAsksForBothSides(t *testing.T) {
 	for name, readsFirst := range map[string]bool{"reads first": true, "writes first": false} {
 		t.Run(name, func(t *testing.T) {
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				c, _ := w.Client()
-				other, _ := w.Client()
-				m, ctx := c.NewRWMutex("x", holdfast.WritersFirst()), holdfast.WithOwner(background, c.NewOwner())
-				wait := holdfast.Wait(time.Hour)
-				readUnder := func(ctx context.Context) error {
+			fake(t, func(s *stage) {
+				m := s.c.NewRWMutex("x", holdfast.WritersFirst())
+				ctx, wait := holdfast.WithOwner(background, s.c.NewOwner()), holdfast.Wait(time.Hour)
+				read := func(ctx context.Context) error {
 					h, err := m.RLock(ctx, wait)
 					if err != nil {
 						return err
@@ -218,8 +168,6 @@ func TestOneOwnerAsksForBothSides(t *testing.T) {
 					time.Sleep(time.Second)
 					return h.Unlock()
 				}
-				ahead := func() error { return readUnder(background) }
-				read := func() error { return readUnder(ctx) }
 				write := func() error {
 					h, err := m.Lock(ctx, wait)
 					if errors.Is(err, holdfast.ErrReentrant) { // it reads already
@@ -228,31 +176,26 @@ func TestOneOwnerAsksForBothSides(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					inner, err := m.RLock(h.Context(), wait)
-					if err != nil {
-						return err
-					}
-					time.Sleep(time.Second)
-					return errors.Join(inner.Unlock(), h.Unlock())
+					return errors.Join(read(h.Context()), h.Unlock())
 				}
-				calls := []func() error{ahead, read, write}
+				calls := []func() error{func() error { return read(background) }, func() error { return read(ctx) }, write}
 				if !readsFirst {
-					calls = []func() error{ahead, write, read}
+					calls[1], calls[2] = calls[2], calls[1]
 				}
-				theirs := kit.Must(t)(other.NewRWMutex("x").Lock(background))
+				theirs := s.lock(s.other)
 				done := make(chan error, len(calls))
 				for _, call := range calls {
 					go func() { done <- call() }()
 					synctest.Wait()
 				}
 				start := time.Now()
-				kit.Unlock(t, theirs)
+				s.unlock(theirs)
 				for range calls {
-					if err := <-done; err != nil {
-						t.Error(err)
-					}
+					kit.OK(s.T, <-done)
 				}
-				kit.Took(t, time.Since(start), 0, 10*time.Second, "all have ended after %v")
+				if took := time.Since(start); took > 10*time.Second {
+					s.Errorf("all have ended after %v", took)
+				}
 			})
 		})
 	}
