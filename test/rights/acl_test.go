@@ -111,7 +111,9 @@ func live(t *testing.T, k *kit.Kind, admin *kit.Platform, a *holdfast.Client, p 
 			defer mu.Unlock()
 			told = e.Err
 		}}))
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer func() { // without a right, it may be unable to give back
 		if closed := c.Close(); err == nil {
 			err = closed
@@ -570,7 +572,9 @@ func aclTable() string {
 // The documentation has the rights as they are tested.
 func TestACLDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/acl.md")
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if want := aclTable(); !strings.Contains(string(text), want) {
 		t.Errorf("docs/acl.md should have\n%s", want)
 	}

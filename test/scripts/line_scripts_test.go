@@ -88,9 +88,13 @@ func (l *linedUp) send(r script.Request) script.Reply {
 	raw, err := l.driver.Eval(background, driver.Call{
 		Script: r.Script, Keys: r.Keys, Args: append([]string{"0", r.Channel, l.publish}, r.Args...),
 	})
-	kit.OK(l.t, err)
+	if err != nil {
+		l.t.Fatal(err)
+	}
 	reply, err := script.Parse(raw)
-	kit.OK(l.t, err)
+	if err != nil {
+		l.t.Fatal(err)
+	}
 	return reply
 }
 

@@ -90,7 +90,9 @@ var openAt = map[string]func(t *testing.T, to place, good string) driver.Driver{
 		client, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: []string{to.addr}, Password: to.password, ForceSingleClient: !to.cluster, DialCtxFn: d.dial,
 		})
-		kit.OK(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		d.end()
 		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 		defer cancel()
@@ -107,7 +109,9 @@ var openAt = map[string]func(t *testing.T, to place, good string) driver.Driver{
 		client, err := valkey.NewClient(valkey.ClientOption{
 			InitAddress: []string{to.addr}, Password: to.password, ForceSingleClient: !to.cluster, DialCtxFn: d.dial,
 		})
-		kit.OK(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		d.end()
 		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 		defer cancel()
@@ -126,7 +130,9 @@ func TestClientThatCannotWork(t *testing.T) {
 	t.Parallel()
 	good, wanting, secure, cluster := redistest.Start(t), redistest.Start(t, redistest.WithPassword("sesame")), redistest.Start(t, redistest.WithTLS()), redistest.StartCluster(t, 3, 0)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = silent.Close() })
 	refusing := redistest.NewProxy(t, good.Addr())
 	refusing.Close()
@@ -183,7 +189,9 @@ func cannotWork(t *testing.T, d driver.Driver, name string, atOnce bool, says []
 		timeout = time.Hour
 	}
 	client, err := holdfast.New(d, holdfast.WithTimeout(timeout))
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = client.Close() })
 	began := time.Now()
 	_, err = client.NewMutex(name).Lock(background)
@@ -208,7 +216,9 @@ func TestNobodyListens(t *testing.T) {
 			t.Run(fmt.Sprint(adapter, " ", wait), func(t *testing.T) {
 				t.Parallel()
 				client, err := testclient.New(open(t, place{addr: refusing.Addr()}, good.Addr()))
-				kit.OK(t, err)
+				if err != nil {
+					t.Fatal(err)
+				}
 				t.Cleanup(func() { _ = client.Close() })
 				_, err = client.NewMutex(kit.Fresh()).Lock(background, holdfast.Wait(wait))
 				var backend *holdfast.BackendError
@@ -246,7 +256,9 @@ func TestClientIsClosedUnderneath(t *testing.T) {
 		t.Run(adapter, func(t *testing.T) {
 			t.Parallel()
 			d, closeClient, err := open()
-			kit.OK(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			closedUnderneath(t, s, d, closeClient)
 		})
 	}
@@ -258,7 +270,9 @@ func closedUnderneath(t *testing.T, s *redistest.Server, d driver.Driver, closeC
 	waits, waited := make(chan struct{}), make(chan error, 1)
 	c, err := testclient.New(d, holdfast.WithLease(12*time.Second), holdfast.WithMargin(2500*time.Millisecond),
 		holdfast.WithHooks(holdfast.Hooks{OnWait: func(context.Context, holdfast.Event) { close(waits) }}))
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	taken, name := kit.Fresh(), kit.Fresh()
 	other := kit.Must(t)(kit.GoRedis("other", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.CLI(s)).Client(t).NewMutex(taken).Lock(background))
 	go func() {
@@ -294,7 +308,9 @@ func TestPoolIsTaken(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), PoolSize: 4})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(6*time.Second), holdfast.WithMargin(2500*time.Millisecond))
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { kit.OK(t, c.Close()) })
 	name := kit.Fresh()
 	held := kit.Must(t)(c.NewMutex(name).Lock(background))

@@ -20,7 +20,9 @@ func TestFencedResource(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	client, err := testclient.New(goredisdriver.New(rdb))
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {
 			t.Error(err)
@@ -36,8 +38,12 @@ func TestFencedResource(t *testing.T) {
 		stale = token
 		return save("first")(ctx, token)
 	})
-	kit.OK(t, err)
-	kit.OK(t, fencing.Under(background, client, "orders:42", save("second")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fencing.Under(background, client, "orders:42", save("second")); err != nil {
+		t.Fatal(err)
+	}
 	kit.WantError(t, save("late")(background, stale), fencing.ErrStale)
 	if got := s.Cli(t, "HGET", "order", "body"); got != "second" {
 		t.Errorf("the order says %q", got)

@@ -127,7 +127,9 @@ type contender struct {
 func startContender(t *testing.T, s *redistest.Server, number int) *contender {
 	t.Helper()
 	self, err := os.Executable()
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := &contender{
 		number: number, cmd: exec.Command(self), read: make(chan struct{}),
 		seen: map[int]bool{}, spans: map[int][]kit.Span{}, owner: map[int]string{},
@@ -135,11 +137,15 @@ func startContender(t *testing.T, s *redistest.Server, number int) *contender {
 	c.cmd.Env = append(os.Environ(), contenderVariable+"="+s.Addr(), contenderNumber+"="+strconv.Itoa(number))
 	c.cmd.Stderr = os.Stderr
 	out, err := c.cmd.StdoutPipe()
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	kit.OK(t, c.cmd.Start())
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	go func() {
 		defer close(c.read)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -200,7 +206,9 @@ func (c *contender) end(t *testing.T) map[int][]kit.Span {
 // when their leases do, as Redis has it.
 func (c *contender) killedSpans(t *testing.T, p *kit.Platform) map[int][]kit.Span {
 	t.Helper()
-	kit.OK(t, c.cmd.Process.Kill())
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
 	<-c.read
 	for i, k := range kit.Kinds {
 		held := c.spans[i]

@@ -30,7 +30,9 @@ func TestPermitsOfProcesses(t *testing.T) {
 	s := redistest.Start(t)
 	p := kit.GoRedis("processes", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.CLI(s))
 	sem := p.Client(t).NewPermitSemaphore("permits")
-	kit.OK(t, sem.SetPermits(background, permits))
+	if err := sem.SetPermits(background, permits); err != nil {
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
 	changes := map[int64]int{} // when so many permits more were held, or fewer
 	var holders [3]*exec.Cmd
@@ -41,11 +43,15 @@ func TestPermitsOfProcesses(t *testing.T) {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestHelperPermits$")
 		cmd.Env = append(os.Environ(), "PERMITS_REDIS="+s.Addr())
 		out, err := cmd.StdoutPipe()
-		kit.OK(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if inputs[i], err = cmd.StdinPipe(); err != nil {
 			t.Fatal(err)
 		}
-		kit.OK(t, cmd.Start())
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
 		holders[i] = cmd
 		readers.Go(func() {
 			open := map[string]int{} // what it has taken and not given back
@@ -75,7 +81,9 @@ func TestPermitsOfProcesses(t *testing.T) {
 	}
 	<-heard
 	time.Sleep(700 * time.Millisecond) // they work
-	kit.OK(t, holders[0].Process.Kill())
+	if err := holders[0].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(7 * time.Second) // they work on, and what the dead one had comes back
 	for i, cmd := range holders {
 		_ = inputs[i].Close()
@@ -116,7 +124,9 @@ func TestHelperPermits(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(6*time.Second))
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Close()
 	stop := make(chan struct{})
 	go func() {

@@ -160,12 +160,18 @@ func TestStoppedProcessIsToldWhenItWakes(t *testing.T) {
 	s := redistest.Start(t)
 	name := kit.Fresh()
 	self, err := os.Executable()
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(self, "-test.run=^TestHelperHolder$")
 	cmd.Env = append(os.Environ(), "HOLDER_REDIS="+s.Addr(), "HOLDER_LOCK="+name)
 	out, err := cmd.StdoutPipe()
-	kit.OK(t, err)
-	kit.OK(t, cmd.Start())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -183,10 +189,14 @@ func TestStoppedProcessIsToldWhenItWakes(t *testing.T) {
 	if line := next(); line != "held" {
 		t.Fatal(line)
 	}
-	kit.OK(t, cmd.Process.Signal(syscall.SIGSTOP))
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
 	kit.WaitFor(t, "the key's end", func() bool { return s.Cli(t, "EXISTS", name) == "0" })
 	woken := time.Now()
-	kit.OK(t, cmd.Process.Signal(syscall.SIGCONT))
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	line := next()
 	nanos, err := strconv.ParseInt(strings.TrimPrefix(line, "lost "), 10, 64)
 	if err != nil {
@@ -207,7 +217,9 @@ func TestHelperHolder(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithLease(6*time.Second))
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Close()
 	h := kit.Must(t)(c.NewMutex(os.Getenv("HOLDER_LOCK")).Lock(background))
 	say("held")

@@ -181,7 +181,9 @@ func (s *stress) client(id int) *stressClient {
 	var err error
 	c.Client, err = testclient.New(skewed{d, &s.offset}, holdfast.WithLease(s.lease), holdfast.WithTimeout(s.timeout),
 		holdfast.WithHooks(holdfast.Hooks{OnLost: s.onLost, OnAcquire: s.onAcquire}), holdfast.WithoutIdentity())
-	kit.OK(s.t, err)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	d.SetFaults(func(call driver.Call) memdriver.Fault { return s.fault(c, call) })
 	return c
 }

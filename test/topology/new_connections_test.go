@@ -90,7 +90,9 @@ func outlive(t *testing.T, p *kit.Platform, idle int, spoil func(name string)) {
 	const lease = 6 * time.Second
 	d := p.Open(t)
 	c, err := testclient.New(d, holdfast.WithLease(lease))
-	kit.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -38,7 +38,8 @@ func TestReplicaAck(t *testing.T) {
 			one := p.Client(t, holdfast.WithReplicaAck(1, 5*time.Second))
 			s.Replicas[0].Stop()
 			for _, l := range replicatedKinds(both, kit.Fresh) {
-				kit.Fails(t, holdfast.ErrNotReplicated)(l.Lock(background))
+				_, err := l.Lock(background)
+				kit.WantError(t, err, holdfast.ErrNotReplicated)
 				for part := range strings.SplitSeq(l.Name(), "+") {
 					kit.WaitFor(t, "it to be given back", func() bool {
 						return len(p.Do(t, part, "KEYS", "*"+part+"*")) == 0
@@ -61,7 +62,9 @@ func TestReplicaAck(t *testing.T) {
 				t.Error(err)
 			}
 			permits := both.NewPermitSemaphore(kit.Fresh())
-			kit.OK(t, permits.SetPermits(background, 2))
+			if err := permits.SetPermits(background, 2); err != nil {
+				t.Fatal(err)
+			}
 			_, err := permits.Lock(background)
 			kit.WantError(t, err, holdfast.ErrNotReplicated)
 			kit.WaitFor(t, "the permit to be given back", func() bool {
