@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,7 +104,7 @@ type java struct {
 	die     context.CancelFunc
 }
 
-var javaKeys = []string{"x", "redisson_lock_queue:{x}", "redisson_lock_timeout:{x}", "redisson_lock__channel:{x}"}
+var javaKeys = []string{"x", kit.QueueKey, kit.TimeoutsKey, "redisson_lock__channel:{x}"}
 
 func (j *java) eval(script string, keys []string, args ...any) string {
 	call := append([]string{"EVAL", script, strconv.Itoa(len(keys))}, keys...)
@@ -117,38 +117,35 @@ func (j *java) eval(script string, keys []string, args ...any) string {
 
 func (j *java) now() int64 { return time.Now().Add(j.skew).UnixMilli() }
 
-func (j *java) acquire() string {
-	return j.eval(javaAcquire, javaKeys[:3], 30000, j.name, j.wait.Milliseconds(), j.now())
-}
-
 func (j *java) unlock() { j.eval(javaUnlock, javaKeys, j.name, j.now()) }
 
-// newJava has a thread wait for the lock x, and returns when it stands in line.
-func newJava(w *kit.World, number int, set func(*java)) *java {
-	w.T.Helper()
+// java has a thread wait for the lock x, and returns when it stands in line.
+func (s *stage) java(number int, set ...func(*java)) *java {
+	s.Helper()
 	j := &java{
-		w: w, name: fmt.Sprintf("eeeeeeee-0000-4000-8000-000000000000:%d", number), wait: defaultJavaWait,
+		w: s.World, name: fmt.Sprintf("eeeeeeee-0000-4000-8000-000000000000:%d", number), wait: defaultJavaWait,
 		rung: make(chan struct{}, 1), granted: make(chan struct{}),
 	}
 	j.ctx, j.die = context.WithCancel(background)
-	if set != nil {
-		set(j)
+	for _, change := range set {
+		change(j)
 	}
-	listener := w.Server.Driver().Listen(func(driver.Event) {
+	listener := s.Server.Driver().Listen(func(driver.Event) {
 		select {
 		case j.rung <- struct{}{}:
 		default:
 		}
 	})
 	listener.Subscribe(javaKeys[3] + ":" + j.name)
-	w.T.Cleanup(j.die)
 	done := make(chan struct{})
-	w.T.Cleanup(func() { <-done })
-	end := time.Now().Add(j.wait)
+	s.Cleanup(func() {
+		j.die()
+		<-done
+	})
 	go func() {
 		defer close(done)
 		defer listener.Close()
-		j.run(end)
+		j.run(time.Now().Add(j.wait))
 	}()
 	synctest.Wait()
 	time.Sleep(2 * time.Millisecond)
@@ -157,7 +154,7 @@ func newJava(w *kit.World, number int, set func(*java)) *java {
 
 func (j *java) run(end time.Time) {
 	for j.ctx.Err() == nil {
-		reply := j.acquire()
+		reply := j.eval(javaAcquire, javaKeys[:3], 30000, j.name, j.wait.Milliseconds(), j.now())
 		if reply == "granted" {
 			close(j.granted)
 			return
@@ -189,59 +186,48 @@ func (j *java) run(end time.Time) {
 	}
 }
 
-func (j *java) holds() bool {
-	select {
-	case <-j.granted:
-		return true
-	default:
-		return false
+// takeTurn has it have the lock, for a while.
+func (j *java) takeTurn(long time.Duration) {
+	<-j.granted
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(5 * time.Second) {
+		j.w.Do("PEXPIRE", "x", "30000")
 	}
+	j.unlock()
 }
 
 // Java and Go stand in one line, however long it takes, while others come and go.
 func TestFairMixedLine(t *testing.T) {
 	for _, each := range []time.Duration{0, 10 * time.Second, 6 * time.Minute} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			h := fairHolder(t, w, "x")
-			var mu sync.Mutex
-			var order []string
-			note := func(who string) {
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, who)
-			}
-			var wg sync.WaitGroup
-			var names []string
+		fake(t, func(s *stage) {
+			order := make(chan string, 6)
+			var names, got []string
 			for i := range 3 {
-				s := stand(w, "x")
-				j := newJava(w, i, nil)
-				names = append(names, s.Owner.String(), j.name)
-				wg.Go(func() {
-					h := s.Hold(t)
-					note(s.Owner.String())
+				waiter := s.stand()
+				j := s.java(i)
+				names = append(names, waiter.Owner.String(), j.name)
+				go func() {
+					h := waiter.Hold(t)
+					order <- waiter.Owner.String()
 					time.Sleep(each)
 					kit.Unlock(t, h)
-				})
-				wg.Go(func() {
+				}()
+				go func() {
 					<-j.granted
-					note(j.name)
-					for end := time.Now().Add(each); time.Now().Before(end); time.Sleep(5 * time.Second) {
-						w.Do("PEXPIRE", "x", "30000")
-					}
-					j.unlock()
-				})
+					order <- j.name
+					j.takeTurn(each)
+				}()
 			}
-			w.WantReply(fmt.Sprint(names[0], " ", names[1], " ", names[2], " ", names[3], " ", names[4], " ", names[5]),
-				"LRANGE", "redisson_lock_queue:{x}", "0", "-1")
-			w.WantReply("-1", "PTTL", "redisson_lock_queue:{x}")
+			s.WantReply(strings.Join(names, " "), "LRANGE", kit.QueueKey, "0", "-1")
+			s.WantReply("-1", "PTTL", kit.QueueKey)
 			time.Sleep(2 * time.Minute)
-			kit.Unlock(t, h)
-			wg.Wait()
-			if !slices.Equal(order, names) {
-				t.Errorf("each holds it for %v: served %v\nwant %v", each, order, names)
+			s.release()
+			for range names {
+				got = append(got, <-order)
 			}
-			time.Sleep(3 * time.Minute) // Java came last, and the heartbeats expire by themselves
-			wantNoLine(w)
+			if !slices.Equal(got, names) {
+				t.Errorf("each holds it for %v: served %v\nwant %v", each, got, names)
+			}
+			time.Sleep(each + 4*time.Minute) // Java came last, and the heartbeats expire by themselves
 		})
 	}
 }
@@ -250,61 +236,62 @@ func TestFairMixedLine(t *testing.T) {
 // every score; it drops no waiter of ours that lives.
 func TestS24_JavaDropsNoLiveWaiter(t *testing.T) {
 	for _, skew := range []time.Duration{-time.Hour, 0, 20 * time.Second} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			h := fairHolder(t, w, "x")
-			line := []*kit.Standing{stand(w, "x"), stand(w, "x"), stand(w, "x")}
+		fake(t, func(s *stage) {
+			line := s.line(3)
 			for i := range 30 {
-				j := newJava(w, i, func(j *java) { j.skew, j.wait, j.bounded = skew, 2*time.Second, true })
+				j := s.java(i, func(j *java) { j.skew, j.wait, j.bounded = skew, 2*time.Second, true })
 				time.Sleep(3 * time.Second)
 				if i == 15 {
-					line = append(line, stand(w, "x"))
+					line = append(line, s.stand())
 				}
-				if j.holds() {
+				select {
+				case <-j.granted:
 					t.Fatal("it was held")
+				default:
 				}
 			}
-			wantLine(w, "x", line...)
-			kit.Unlock(t, h)
-			for _, s := range line {
-				kit.Unlock(t, s.Hold(t))
-			}
-			wantNoLine(w)
+			s.wantLine(line...)
+			s.release()
+			s.takeTurns(line...)
 		})
 	}
 }
 
 // A dead waiter of ours is out of Java's way within half a minute, wherever it
-// stood, though none of ours is there to see to it.
+// stood, though none of ours is there to see to it; or sooner, if one is, and tells Java.
 func TestL6_JavaGetsPastOurDead(t *testing.T) {
-	for _, before := range []int{0, 1, 2} { // Java's waiters ahead of the dead one
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			first := newJava(w, 0, nil)
-			<-first.granted
-			var line []*java
-			for i := range before {
-				line = append(line, newJava(w, 1+i, nil))
-			}
-			dead := stand(w, "x")
-			for i := range 3 {
-				line = append(line, newJava(w, 10+i, nil))
-			}
-			time.Sleep(4 * time.Second)
-			kit.Silent(dead.D, kit.LostRequest)
-			dead.D.LoseMessages(true)
-			time.Sleep(time.Second)
-			start := time.Now()
-			first.unlock()
-			for _, j := range line {
-				<-j.granted
-				j.unlock()
-			}
-			if took := time.Since(start); took > 31*time.Second {
-				t.Errorf("behind %d: the last got it after %v", before, took)
-			}
-			dead.Cancel(nil)
-			time.Sleep(3 * time.Minute) // what only ours know of expires by itself
-			wantNoLine(w)
-		})
+	for before := range 3 { // Java's waiters ahead of the dead one
+		for _, helped := range []bool{false, true} {
+			fake(t, func(s *stage) {
+				s.release()
+				first := s.java(0)
+				<-first.granted
+				var line []*java
+				for i := range before {
+					line = append(line, s.java(1+i))
+				}
+				dead, bound := s.stand(), 31*time.Second
+				line = append(line, s.java(10))
+				var ours []*kit.Standing
+				if helped {
+					ours, bound = s.line(1), 11*time.Second
+				} else {
+					line = append(line, s.java(11), s.java(12))
+				}
+				time.Sleep(4 * time.Second)
+				cutOff(dead)
+				time.Sleep(time.Second)
+				start := time.Now()
+				first.unlock()
+				for _, j := range line {
+					j.takeTurn(0)
+				}
+				s.takeTurns(ours...)
+				s.within(start, bound)
+				dead.Cancel(nil)
+				time.Sleep(3 * time.Minute) // what only ours know of expires by itself
+			})
+		}
 	}
 }
 
@@ -312,82 +299,45 @@ func TestL6_JavaGetsPastOurDead(t *testing.T) {
 // passed while the lock was held, not much longer. L8: those that live are told,
 // however long they have waited.
 func TestL6_L8_JavasDeadAndLiving(t *testing.T) {
-	for _, held := range []time.Duration{time.Second, 6 * time.Minute} {
-		for _, lives := range []bool{true, false} {
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				h := fairHolder(t, w, "x")
-				j := newJava(w, 1, nil)
-				s := stand(w, "x")
-				if !lives {
-					j.die()
-				}
-				time.Sleep(held)
-				start := time.Now()
-				kit.Unlock(t, h)
-				if lives {
-					<-j.granted
-					if took := time.Since(start); took > 10*time.Millisecond {
-						t.Errorf("held for %v: Java got it after %v", held, took)
-					}
-					j.unlock()
-				}
-				kit.Unlock(t, s.Hold(t))
-				bound := 10 * time.Millisecond
-				if !lives && held < defaultJavaWait {
-					bound = defaultJavaWait + 31*time.Second // its first score counts from the end of the lease
-				} else if !lives {
-					bound = 31 * time.Second
-				}
-				if took := time.Since(start); took > bound {
-					t.Errorf("held for %v, alive %v: ours got it after %v", held, lives, took)
-				}
-				wantNoLine(w)
-			})
-		}
+	const told = 10 * time.Millisecond
+	for _, row := range []struct {
+		held  time.Duration
+		lives bool
+		bound time.Duration // until ours has it
+	}{
+		{time.Second, true, told},
+		{6 * time.Minute, true, told},
+		{time.Second, false, defaultJavaWait + 31*time.Second}, // its first score counts from the end of the lease
+		{6 * time.Minute, false, 31 * time.Second},
+	} {
+		fake(t, func(s *stage) {
+			j, ours := s.java(1), s.stand()
+			if !row.lives {
+				j.die()
+			}
+			time.Sleep(row.held)
+			start := s.release()
+			if row.lives {
+				j.takeTurn(0)
+			}
+			s.takeTurns(ours)
+			s.within(start, row.bound)
+		})
 	}
-}
-
-// A dead waiter of ours stands first, behind it one of Java's, which hears of
-// nothing else: whoever of ours finds that out tells it.
-func TestL6_WeTellJavaWhenItIsNext(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := fairHolder(t, w, "x")
-		dead := stand(w, "x")
-		j := newJava(w, 1, nil)
-		s := stand(w, "x")
-		kit.Silent(dead.D, kit.LostRequest)
-		start := time.Now()
-		kit.Unlock(t, h)
-		<-j.granted
-		if took := time.Since(start); took > 11*time.Second {
-			t.Errorf("Java got it after %v", took)
-		}
-		j.unlock()
-		kit.Unlock(t, s.Hold(t))
-		dead.Cancel(nil)
-		time.Sleep(time.Minute)
-		wantNoLine(w)
-	})
 }
 
 // L8: the score of the first in line has passed while the lock was held, that of
 // the second has not; the first gets it all the same.
 func TestL8_JavaIsSparedAtTheRelease(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := fairHolder(t, w, "x")
-		first, second := newJava(w, 1, nil), newJava(w, 2, nil)
-		w.Do("ZADD", kit.TimeoutsKey, fmt.Sprint(time.Now().UnixMilli()), first.name) // Java would drop it when it asks
+	fake(t, func(s *stage) {
+		first, second := s.java(1), s.java(2)
+		// Java would drop it when it asks.
+		s.Do("ZADD", kit.TimeoutsKey, fmt.Sprint(time.Now().UnixMilli()), first.name)
 		time.Sleep(time.Second)
-		start := time.Now()
-		kit.Unlock(t, h)
-		<-first.granted
-		if took := time.Since(start); took > 10*time.Millisecond {
-			t.Errorf("it got it after %v", took)
-		}
-		first.unlock()
-		<-second.granted
-		second.unlock()
-		wantNoLine(w)
+		start := s.release()
+		first.takeTurn(0)
+		s.within(start, 10*time.Millisecond)
+		second.takeTurn(0)
 	})
 }
 
@@ -395,32 +345,25 @@ func TestL8_JavaIsSparedAtTheRelease(t *testing.T) {
 // its turn yet, gets it, and keeps its place before ours.
 func TestL8_JavaIsSparedBehindTheDead(t *testing.T) {
 	for _, lives := range []bool{true, false} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			h := fairHolder(t, w, "x")
-			dead, second := newJava(w, 1, nil), newJava(w, 2, nil)
-			s := stand(w, "x")
+		bound := 34 * time.Second // the dead are believed for 30 s when they are first, and ours asks every three
+		if !lives {
+			bound *= 2
+		}
+		fake(t, func(s *stage) {
+			dead, second, ours := s.java(1), s.java(2), s.stand()
 			dead.die()
 			if !lives {
 				second.die()
 			}
 			past := fmt.Sprint(time.Now().UnixMilli())
-			w.Do("ZADD", kit.TimeoutsKey, past, dead.name, past, second.name)
+			s.Do("ZADD", kit.TimeoutsKey, past, dead.name, past, second.name)
 			time.Sleep(time.Second)
-			start := time.Now()
-			kit.Unlock(t, h)
+			start := s.release()
 			if lives {
-				<-second.granted
-				second.unlock()
+				second.takeTurn(0)
 			}
-			kit.Unlock(t, s.Hold(t))
-			bound := 34 * time.Second // the dead are believed for 30 s when they are first, and ours asks every three
-			if !lives {
-				bound *= 2
-			}
-			if took := time.Since(start); took > bound {
-				t.Errorf("the second alive %v: ours got it after %v", lives, took)
-			}
-			wantNoLine(w)
+			s.takeTurns(ours)
+			s.within(start, bound)
 		})
 	}
 }
@@ -428,53 +371,47 @@ func TestL8_JavaIsSparedBehindTheDead(t *testing.T) {
 // L9: the line is lost, and its scores are not. Java believes that it stands
 // there; ours see to it that it finds out.
 func TestL9_JavaFindsItsPlaceGone(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := fairHolder(t, w, "x")
-		j := newJava(w, 1, nil)
-		w.Do("DEL", kit.QueueKey)
-		s := stand(w, "x")
+	fake(t, func(s *stage) {
+		j := s.java(1)
+		s.Do("DEL", kit.QueueKey)
+		ours := s.stand()
 		time.Sleep(time.Minute) // it asks again when the lease that it was told would have ended
-		w.WantReply(s.Owner.String()+" "+j.name, "LRANGE", kit.QueueKey, "0", "-1")
-		kit.Unlock(t, h)
-		kit.Unlock(t, s.Hold(t))
-		<-j.granted
-		j.unlock()
+		s.WantReply(ours.Owner.String()+" "+j.name, "LRANGE", kit.QueueKey, "0", "-1")
+		s.release()
+		s.takeTurns(ours)
+		j.takeTurn(0)
 		time.Sleep(3 * time.Minute)
-		wantNoLine(w)
 	})
 }
 
-// While one of Redisson's stands in the same line, or holds the lock, ours listen where it says who is next. Else they do not.
+// While one of Redisson's stands in the same line, or holds the lock, ours listen where it says who is next. Else they
+// do not.
 func TestFairBesideRedisson(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := fairHolder(t, w, "x")
-		s := stand(w, "x")
+	fake(t, func(s *stage) {
+		waiter := s.stand()
 		listens := func(want string) {
-			t.Helper()
-			own := javaKeys[3] + ":" + s.Owner.String()
-			w.WantReply(own+" "+want, "PUBSUB", "NUMSUB", own)
+			s.Helper()
+			own := javaKeys[3] + ":" + waiter.Owner.String()
+			s.WantReply(own+" "+want, "PUBSUB", "NUMSUB", own)
 		}
 		time.Sleep(100 * time.Millisecond)
 		listens("0")
-		s.Cancel(nil)
-		j := newJava(w, 1, nil)
-		s = stand(w, "x")
+		waiter.Cancel(nil)
+		j := s.java(1)
+		waiter = s.stand()
 		time.Sleep(10 * time.Second)
 		listens("1")
-		kit.Unlock(t, h)
+		s.release()
 		<-j.granted
 		time.Sleep(10 * time.Second)
 		listens("1")
 		released := time.Now()
 		j.unlock()
-		h = s.Within(t, released, 10*time.Millisecond)
-		next := stand(w, "x")
+		s.h = waiter.Within(t, released, 10*time.Millisecond)
+		waiter = s.stand()
 		time.Sleep(10 * time.Second)
-		released = time.Now()
-		kit.Unlock(t, h)
-		s = next
+		released = s.release()
 		listens("0")
-		kit.Unlock(t, s.Within(t, released, 0))
-		wantNoLine(w)
+		kit.Unlock(t, waiter.Within(t, released, 0))
 	})
 }

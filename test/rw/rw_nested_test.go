@@ -16,8 +16,8 @@ import (
 // Who writes may read as well. If Redis does not know the write hold any more, and nobody here has heard of that
 // yet, a read hold is not granted in silence: see nesting in internal/engine/acquire.go.
 
-// TestReadNestedInALostWrite: by every way in which the owner of the write hold may be said, also while the client shuts
-// down.
+// TestReadNestedInALostWrite: by every way in which the owner of the write hold may be said, also while the client
+// shuts down.
 func TestReadNestedInALostWrite(t *testing.T) {
 	alone := func(s *stage) *holdfast.Hold { return s.lock(s.m) }
 	read := func(s *stage, write *holdfast.Hold) (*holdfast.Hold, error) { return s.m.RLock(write.Context()) }

@@ -152,8 +152,8 @@ func TestDetachOfBothSides(t *testing.T) {
 	})
 }
 
-// TestOneOwnerAsksForBothSides: under one owner, one goroutine stands in line to read, behind a reader of another owner,
-// and another one writes, and reads in that. Whichever begins to wait first, none waits for the other for ever.
+// TestOneOwnerAsksForBothSides: under one owner, one goroutine stands in line to read, behind a reader of another
+// owner, and another one writes, and reads in that. Whichever begins to wait first, none waits for the other for ever.
 func TestOneOwnerAsksForBothSides(t *testing.T) {
 	for name, readsFirst := range map[string]bool{"reads first": true, "writes first": false} {
 		t.Run(name, func(t *testing.T) {
