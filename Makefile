@@ -195,8 +195,8 @@ fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: s
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
 ON_SERVERS := servers topology rights
-ALL_servers := TestConformance//standalone TestFair(Mutex|Topologies|ACL) TestRWMutex/standalone TestSemaphore TestObject \
-	TestMultiLock(On|Needs) TestRedLock TestWritesRefused
+ALL_servers := TestConformance//standalone TestFairMutex TestRWMutex/standalone TestSemaphore TestMultiLock(On|Needs) \
+	TestRedLock TestWritesRefused
 ALL_topology := TestReplica TestTLS TestCluster TestSentinel
 ALL_rights := TestACL
 SHORT_servers := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestWritesRefused

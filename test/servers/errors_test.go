@@ -1,8 +1,11 @@
 package servers
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -47,48 +49,33 @@ func (o *told) all() (all []error, released int) {
 	return slices.Clone(o.errors), o.released
 }
 
-// quiet is a client that has nothing to tell in the background, and nothing to
-// wait for when it is closed.
+// quiet is a client that has nothing to tell in the background.
 func quiet(t *testing.T, p *kit.Platform, options ...holdfast.ClientOption) *holdfast.Client {
 	t.Helper()
 	var o told
-	c, err := testclient.New(p.Open(t), append(options, o.hooks())...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		began := time.Now()
-		if err := c.Close(); err != nil || time.Since(began) > 3*time.Second {
-			t.Errorf("Close: %v after %v", err, time.Since(began))
-		}
+	t.Cleanup(func() { // when it is closed
 		if errs, _ := o.all(); len(errs) > 0 {
 			t.Errorf("told in the background: %v", errs)
 		}
 	})
-	return c
+	return p.Client(t, append(options, o.hooks())...)
 }
+
+// errOf is the error of a call that returns something else, too.
+func errOf[T any](_ T, err error) error { return err }
 
 // callsOf are calls that look at the key of a name.
 func callsOf(c *holdfast.Client, class, name string) map[string]func() error {
-	ofLock := func(l kit.AnyLock) map[string]func() error {
-		return map[string]func() error{
-			"TryLock":     func() error { _, err := l.TryLock(background); return err },
-			"Lock":        func() error { _, err := l.Lock(background, holdfast.Wait(kit.Soon)); return err },
-			"Inspect":     func() error { _, err := l.Inspect(background); return err },
-			"ForceUnlock": func() error { _, err := l.ForceUnlock(background); return err },
-		}
-	}
 	permits, semaphore, latch := c.NewPermitSemaphore(name), c.NewUnleasedSemaphore(name), c.NewLatch(name)
 	switch class {
 	case "permits":
 		return map[string]func() error{
-			"TryLock": func() error { _, err := permits.TryLock(background); return err },
-			"Acquire": func() error { _, err := permits.Acquire(background, 2); return err },
+			"TryLock": func() error { return errOf(permits.TryLock(background)) },
+			"Acquire": func() error { return errOf(permits.Acquire(background, 2)) },
 			"Set":     func() error { return permits.SetPermits(background, 3) },
-			"TrySet":  func() error { _, err := permits.TrySetPermits(background, 3); return err },
+			"TrySet":  func() error { return errOf(permits.TrySetPermits(background, 3)) },
 			"Add":     func() error { return permits.AddPermits(background, 3) },
-			"Count":   func() error { _, err := kit.Available(permits); return err },
-			"Inspect": func() error { _, err := permits.Inspect(background); return err },
+			"Inspect": func() error { return errOf(permits.Inspect(background)) },
 			"Release": func() error { return permits.ReleasePermits(background, kit.PermitID(strings.Repeat("0", 32))) },
 		}
 	case "semaphore":
@@ -96,29 +83,36 @@ func callsOf(c *holdfast.Client, class, name string) map[string]func() error {
 			"TryAcquire": func() error { return semaphore.TryAcquire(background, 1) },
 			"Acquire":    func() error { return semaphore.Acquire(background, 1) },
 			"Release":    func() error { return semaphore.Release(1) },
-			"TrySet":     func() error { _, err := semaphore.TrySetPermits(background, 3); return err },
+			"TrySet":     func() error { return errOf(semaphore.TrySetPermits(background, 3)) },
 			"Add":        func() error { return semaphore.AddPermits(background, 3) },
-			"Drain":      func() error { _, err := semaphore.Drain(background); return err },
-			"Available":  func() error { _, err := kit.Available(semaphore); return err },
+			"Drain":      func() error { return errOf(semaphore.Drain(background)) },
+			"Inspect":    func() error { return errOf(semaphore.Inspect(background)) },
 		}
 	case "latch":
 		return map[string]func() error{
-			"TrySet":    func() error { _, err := latch.TrySetCount(background, 3); return err },
-			"Delete":    func() error { _, err := latch.Delete(background); return err },
+			"TrySet":    func() error { return errOf(latch.TrySetCount(background, 3)) },
+			"Delete":    func() error { return errOf(latch.Delete(background)) },
 			"CountDown": func() error { return latch.CountDown() },
 			"Await":     func() error { return latch.Await(background) },
-			"Remaining": func() error { _, err := kit.Remaining(latch); return err },
+			"Inspect":   func() error { return errOf(latch.Inspect(background)) },
 		}
+	case "multi":
+		multi := holdfast.NewMultiLock(c.NewMutex(name), c.NewMutex("{"+name+"}:other"))
+		return map[string]func() error{"TryLock": func() error { return errOf(multi.TryLock(background)) }}
 	}
-	for _, k := range kit.Kinds {
-		if k.Name == class {
-			return ofLock(k.Lock(c, name))
-		}
-	}
-	multi := holdfast.NewMultiLock(c.NewMutex(name), c.NewMutex("{"+name+"}:other"))
+	l := lockOf(c, class, name)
 	return map[string]func() error{
-		"TryLock": func() error { _, err := multi.TryLock(background); return err },
+		"TryLock":     func() error { return errOf(l.TryLock(background)) },
+		"Lock":        func() error { return errOf(l.Lock(background, holdfast.Wait(kit.Soon))) },
+		"Inspect":     func() error { return errOf(l.Inspect(background)) },
+		"ForceUnlock": func() error { return errOf(l.ForceUnlock(background)) },
 	}
+}
+
+// lockOf makes a lock of the kind of that name.
+func lockOf(c *holdfast.Client, kind, name string) kit.AnyLock {
+	i := slices.IndexFunc(kit.Kinds, func(k *kit.Kind) bool { return k.Name == kind })
+	return kit.Kinds[i].Lock(c, name)
 }
 
 // A name that is something else in Redis: the call says so, has no effect, and
@@ -171,13 +165,7 @@ func TestOtherKindOfLock(t *testing.T) {
 				t.Run(p.Name+"/"+held, func(t *testing.T) {
 					t.Parallel()
 					name := kit.Fresh()
-					var other kit.AnyLock
-					for _, k := range kit.Kinds {
-						if k.Name == held {
-							other = k.Lock(p.Client(t), name)
-						}
-					}
-					h := kit.Must(t)(other.Lock(background))
+					h := kit.Must(t)(lockOf(p.Client(t), held, name).Lock(background))
 					for _, class := range classes[1] {
 						for what, call := range callsOf(quiet(t, p), class, name) {
 							err := call()
@@ -216,59 +204,68 @@ func TestOverwrittenWhileHeld(t *testing.T) {
 // None of them passes by itself, and none had an effect.
 func TestPassword(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t, redistest.WithPassword("sesame"))
-	open := redistest.Start(t)
-	try := func(t *testing.T, c *holdfast.Client, says, unsure string) {
-		t.Helper()
-		t.Parallel()
-		name := kit.Fresh()
-		for what, call := range map[string]func() error{
-			"Inspect":   func() error { _, err := c.NewMutex(name).Inspect(background); return err },
-			"TryLock":   func() error { _, err := c.NewMutex(name).TryLock(background); return err },
-			"Lock":      func() error { _, err := c.NewRWMutex(name).Lock(background); return err },
-			"Fair":      func() error { _, err := c.NewFairMutex(name).Lock(background); return err },
-			"Release":   func() error { return c.NewUnleasedSemaphore(name).Release(1) },
-			"CountDown": func() error { return c.NewLatch(name).CountDown() },
-		} {
-			began := time.Now()
-			err := call()
-			// Behind a request that is too long the server closes the connection, and the client may notice that
-			// first, one of go-redis also with the next call. Then it does not know what came of the call, and asks once more.
-			var backend *holdfast.BackendError
-			if errors.As(err, &backend) && backend.MayHaveRun && strings.Contains(err.Error(), unsure) {
-				backend.MayHaveRun = false
-			}
-			kit.WantBackend(t, what, err, says)
-			if took := time.Since(began); took > 4*time.Second { // the timeout is 6 s
-				t.Errorf("%s took %v: it was repeated", what, took)
-			}
-			if strings.Contains(err.Error(), "sesame") || strings.Contains(err.Error(), "wr0ng") {
-				t.Errorf("%s tells a password: %v", what, err)
-			}
-		}
+	s, open := redistest.Start(t, redistest.WithPassword("sesame")), redistest.Start(t)
+	other := redistest.Start(t, redistest.WithPassword("wr0ng"))
+	goRedis := func(password string) *kit.Platform {
+		return kit.GoRedis("", redis.UniversalOptions{Addrs: []string{s.Addr()}, Password: password}, nil)
 	}
-	t.Run("go-redis/none", func(t *testing.T) {
-		p := kit.GoRedis("none", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil)
-		c := p.Client(t) // not quiet: it may not know what came of a call
-		_, err := c.NewMutex(kit.Fresh()).TryLock(background)
-		if err == nil || !strings.Contains(err.Error(), "Protocol error: unauthenticated") {
-			t.Errorf("a long request: %v", err)
-		}
-		try(t, c, "wants a password", "wants a password")
-	})
-	t.Run("go-redis/wrong", func(t *testing.T) {
-		try(t, quiet(t, kit.GoRedis("wrong", redis.UniversalOptions{Addrs: []string{s.Addr()}, Password: "wr0ng"}, nil)), "password of the Redis client is wrong", "unauthenticated")
-	})
 	// rueidis makes no client for a server that refuses it; it may refuse later.
-	t.Run("rueidis/none", func(t *testing.T) {
-		p := kit.RueidisAt("none", rueidis.ClientOption{InitAddress: []string{open.Addr()}}, nil)
-		try(t, quiet(t, later(t, p, open)), "wants a password", "unauthenticated")
-	})
-	t.Run("rueidis/wrong", func(t *testing.T) {
-		other := redistest.Start(t, redistest.WithPassword("wr0ng"))
-		p := kit.RueidisAt("wrong", rueidis.ClientOption{InitAddress: []string{other.Addr()}, Password: "wr0ng"}, nil)
-		try(t, quiet(t, later(t, p, other)), "password of the Redis client is wrong", "unauthenticated")
-	})
+	rueidisLater := func(at *redistest.Server, password string) *kit.Platform {
+		return later(t, kit.RueidisAt("", rueidis.ClientOption{InitAddress: []string{at.Addr()}, Password: password}, nil), at)
+	}
+	const none, wrong = "wants a password", "password of the Redis client is wrong"
+	timeout := holdfast.WithTimeout(time.Hour) // nothing is repeated
+	for what, c := range map[string]struct {
+		client *holdfast.Client
+		says   string
+		unsure string // what an error says of a call that may have run
+	}{
+		"go-redis/none":  {goRedis("").Client(t, timeout), none, none}, // not quiet: it may not know what came of a call
+		"go-redis/wrong": {quiet(t, goRedis("wr0ng"), timeout), wrong, "unauthenticated"},
+		"rueidis/none":   {quiet(t, rueidisLater(open, ""), timeout), none, "unauthenticated"},
+		"rueidis/wrong":  {quiet(t, rueidisLater(other, "wr0ng"), timeout), wrong, "unauthenticated"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			name := kit.Fresh()
+			for what, call := range map[string]func() error{
+				"Inspect":   func() error { return errOf(c.client.NewMutex(name).Inspect(background)) },
+				"TryLock":   func() error { return errOf(c.client.NewMutex(name).TryLock(background)) },
+				"Lock":      func() error { return errOf(c.client.NewRWMutex(name).Lock(background)) },
+				"Fair":      func() error { return errOf(c.client.NewFairMutex(name).Lock(background)) },
+				"Release":   func() error { return c.client.NewUnleasedSemaphore(name).Release(1) },
+				"CountDown": func() error { return c.client.NewLatch(name).CountDown() },
+			} {
+				err := call()
+				// Behind a request that is too long the server closes the connection, and the client may notice that
+				// first, one of go-redis also with the next call. Then it does not know what came of the call, and asks once more.
+				var backend *holdfast.BackendError
+				if errors.As(err, &backend) && backend.MayHaveRun && strings.Contains(err.Error(), c.unsure) {
+					backend.MayHaveRun = false
+				}
+				kit.WantBackend(t, what, err, c.says)
+				if text := fmt.Sprint(err); strings.Contains(text, "sesame") || strings.Contains(text, "wr0ng") {
+					t.Errorf("%s tells a password: %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+// A password stands in no record, whatever goes wrong.
+func TestLogHooksTellNoPassword(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.WithPassword("sesame"))
+	var text bytes.Buffer
+	p := kit.GoRedis("wrong", redis.UniversalOptions{Addrs: []string{s.Addr()}, Username: "default", Password: "wr0ng"}, nil)
+	c := p.Client(t, holdfast.WithHooks(holdfast.LogHooks(slog.New(slog.NewTextHandler(&text, nil)), 0)))
+	if _, err := c.NewMutex(kit.Fresh()).TryLock(background); err == nil {
+		t.Fatal("no error")
+	}
+	got := text.String()
+	if !strings.Contains(got, "level=WARN") || !strings.Contains(got, "password of the Redis client is wrong") || strings.Contains(got, "wr0ng") {
+		t.Errorf("logged %q", got)
+	}
 }
 
 // later is a platform whose server has another password once the driver is open.
@@ -279,9 +276,7 @@ func later(t *testing.T, p *kit.Platform, s *redistest.Server) *kit.Platform {
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "wr0ng", PoolSize: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	for _, command := range [][]any{{"CONFIG", "SET", "requirepass", "sesame"}, {"CLIENT", "KILL", "TYPE", "normal"}} {
-		if err := rdb.Do(background, command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, rdb.Do(background, command...).Err())
 	}
 	// The first call may find its connection gone.
 	_, _ = d.Eval(background, driver.Call{Script: driver.NewScript("one", "return 1")})

@@ -20,6 +20,7 @@ type crowded struct {
 	*kit.Platform
 
 	server *redistest.Server
+	rdb    *redis.Client
 	c      *holdfast.Client
 }
 
@@ -27,20 +28,17 @@ const shortLease = 2 * time.Second
 
 func newCrowded(t *testing.T) *crowded {
 	t.Helper()
-	s := redistest.Start(t)
-	p := kit.GoRedis("full", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
+	s, p, rdb := started(t)
 	c := p.Client(t, holdfast.WithLease(shortLease), holdfast.WithHooks(holdfast.Hooks{
 		OnError: func(_ context.Context, e holdfast.Event) { t.Errorf("in the background: %v", e.Err) },
 	}))
-	return &crowded{p, s, c}
+	return &crowded{p, s, rdb, c}
 }
 
 func (p *crowded) fill(t *testing.T) {
 	t.Helper()
 	p.server.Cli(t, "CONFIG", "SET", "maxmemory", "1")
-	rdb := redis.NewClient(&redis.Options{Addr: p.server.Addr()})
-	defer rdb.Close()
-	if err := rdb.Set(background, "any", "value", 0).Err(); !redis.HasErrorPrefix(err, "OOM") {
+	if err := p.rdb.Set(background, "any", "value", 0).Err(); !redis.HasErrorPrefix(err, "OOM") {
 		t.Fatalf("the memory is not full: %v", err)
 	}
 }
@@ -92,9 +90,7 @@ func TestMemoryFull(t *testing.T) {
 		giveUp()
 		kit.WantError(t, <-gaveUp, context.Canceled)
 		kit.Unlock(t, h)
-		if did, err := k.Lock(p.c, forced).ForceUnlock(background); !did || err != nil {
-			t.Errorf("force: %v, %v", did, err)
-		}
+		wantDid(t, true)(k.Lock(p.c, forced).ForceUnlock(background))
 		kit.WantError(t, robbed.Unlock(), holdfast.ErrLost)
 		for _, name := range []string{name, forced} {
 			kit.WaitFor(t, "nothing to be left", func() bool {
@@ -119,22 +115,14 @@ func TestLineL12_MemoryFull(t *testing.T) {
 			p := newCrowded(t)
 			name := kit.Fresh()
 			h := kit.Must(t)(k.Lock(p.c, name).Lock(background))
-			got := make(chan kit.Result, 1)
+			got := make(chan *holdfast.Hold, 1)
 			stands := k.Lock(p.Client(t, holdfast.WithLease(shortLease)), name)
-			go func() {
-				h, err := stands.Lock(background)
-				got <- kit.Result{Hold: h, Err: err}
-			}()
+			go func() { got <- kit.Must(t)(stands.Lock(background)) }()
 			p.AwaitWaiter(t, k, name)
 			p.fill(t)
-			released := time.Now()
 			kit.Unlock(t, h)
 			if k.ByMessage {
-				in := <-got
-				h = kit.Must(t)(in.Hold, in.Err)
-				if took := time.Since(released); took > kit.ByMessage {
-					t.Errorf("it was let in after %v", took)
-				}
+				h = <-got
 				lives(t, h)
 				later := k.Lock(p.Client(t), name)
 				_, err := later.Lock(background, holdfast.Wait(time.Second))
@@ -148,8 +136,7 @@ func TestLineL12_MemoryFull(t *testing.T) {
 			}
 			p.server.Cli(t, "CONFIG", "SET", "maxmemory", "0")
 			if !k.ByMessage {
-				in := <-got
-				kit.Unlock(t, kit.Must(t)(in.Hold, in.Err))
+				kit.Unlock(t, <-got)
 			}
 			kit.Unlock(t, kit.Must(t)(k.Lock(p.c, name).Lock(background)))
 			p.WantNothing(t, k, name)
@@ -157,57 +144,33 @@ func TestLineL12_MemoryFull(t *testing.T) {
 	}
 }
 
-func TestMemoryFullPermits(t *testing.T) {
+// So it is with semaphores and latches.
+func TestMemoryFullObjects(t *testing.T) {
 	t.Parallel()
 	p := newCrowded(t)
-	s := permitsOf(t, p.Platform, "permits", 3)
+	permits, semaphore := permitsOf(t, p.Platform, "permits", 3), p.c.NewUnleasedSemaphore("semaphore")
+	latch, other := p.c.NewLatch("latch"), p.c.NewLatch("other")
+	wantDid(t, true)(semaphore.TrySetPermits(background, 3))
+	wantDid(t, true)(latch.TrySetCount(background, 2))
+	wantDid(t, true)(other.TrySetCount(background, 2))
+	kit.OK(t, semaphore.Acquire(background, 2))
 	h := kit.Must(t)(p.c.NewPermitSemaphore("permits").Acquire(background, 2))
-	forever := kit.Must(t)(s.TryAcquire(background, 1, holdfast.FixedLease(time.Hour)))
-	p.fill(t)
-	lives(t, h)
-	kit.OK(t, s.ExtendPermit(background, forever.PermitIDs()[0], 2*time.Hour))
-	kit.Unlock(t, h)
-	kit.Unlock(t, forever)
-	if n, err := kit.Available(s); n != 3 || err != nil {
-		t.Errorf("%d permits are available, %v", n, err)
-	}
-	_, err := s.TryAcquire(background, 1)
-	wantFull(t, err)
-}
-
-func TestMemoryFullSemaphore(t *testing.T) {
-	t.Parallel()
-	p := newCrowded(t)
-	s := p.c.NewUnleasedSemaphore("semaphore")
-	if made, err := s.TrySetPermits(background, 3); !made || err != nil {
-		t.Fatal(made, err)
-	}
-	kit.OK(t, s.Acquire(background, 2))
-	p.fill(t)
-	wantFull(t, s.TryAcquire(background, 1)) // and what that may have done is undone
-	kit.OK(t, s.Release(2))
-	if n, err := kit.Available(s); n != 3 || err != nil {
-		t.Errorf("%d permits are available, %v", n, err)
-	}
-}
-
-func TestMemoryFullLatch(t *testing.T) {
-	t.Parallel()
-	p := newCrowded(t)
-	l, other := p.c.NewLatch("latch"), p.c.NewLatch("other")
-	if made, err := l.TrySetCount(background, 2); !made || err != nil {
-		t.Fatal(made, err)
-	}
-	if made, err := other.TrySetCount(background, 2); !made || err != nil {
-		t.Fatal(made, err)
-	}
+	forever := kit.Must(t)(permits.TryAcquire(background, 1, holdfast.FixedLease(time.Hour)))
 	p.fill(t)
 	done := make(chan error, 1)
-	go func() { done <- l.Await(background) }()
-	kit.OK(t, l.CountDown())
-	kit.OK(t, l.CountDown())
-	kit.OK(t, <-done)
-	if did, err := other.Delete(background); !did || err != nil {
-		t.Errorf("delete: %v, %v", did, err)
-	}
+	go func() { done <- latch.Await(background) }()
+	lives(t, h)
+	kit.OK(t, permits.ExtendPermit(background, forever.PermitIDs()[0], 2*time.Hour))
+	kit.Unlock(t, h)
+	kit.Unlock(t, forever)
+	wantReply(t, p.Platform, "permits", "3", "GET", "permits")
+	_, err := permits.TryAcquire(background, 1)
+	wantFull(t, err)
+
+	wantFull(t, semaphore.TryAcquire(background, 1)) // and what that may have done is undone
+	kit.OK(t, semaphore.Release(2))
+	wantReply(t, p.Platform, "semaphore", "3", "GET", "semaphore")
+
+	kit.OK(t, latch.CountDown(), latch.CountDown(), <-done)
+	wantDid(t, true)(other.Delete(background))
 }

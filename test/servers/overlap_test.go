@@ -1,31 +1,20 @@
 package servers
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/testclient"
-	"github.com/holdfast-go/holdfast/rueidisdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -38,13 +27,6 @@ func rest(k *kit.Kind, shared bool) time.Duration {
 	}
 	return 2 * time.Millisecond
 }
-
-// What a process that contends is told, by its environment. It writes what it
-// has held to its standard output, and ends when its standard input does.
-const (
-	contenderVariable = "HOLDFAST_TEST_CONTENDER" // the server
-	contenderNumber   = "HOLDFAST_TEST_NUMBER"
-)
 
 const (
 	contenders = 3
@@ -60,11 +42,7 @@ func overlapName(i int) string { return fmt.Sprintf("overlap:%02d", i) }
 // that it must not overlap, and everybody gets a turn, before and after.
 func TestHoldsOfProcessesDoNotOverlap(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	p := &kit.Platform{Name: "processes", Do: kit.Direct(t, s), Open: func(t *testing.T) driver.Driver {
-		t.Helper()
-		return kit.GoRedis("", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil).Open(t)
-	}}
+	s, p, _ := started(t)
 	for i, k := range kit.Kinds {
 		p.SetUp(t, k, overlapName(i))
 	}
@@ -111,53 +89,35 @@ func checkTurns(t *testing.T, spans []kit.Span) {
 	}
 }
 
-// contender is a process that contends, as its parent sees it.
+// contender is a process that contends, as its parent sees it. It writes what it has held, and ends when its input does.
 type contender struct {
+	*process
+
 	number int
-	cmd    *exec.Cmd
-	in     io.Closer
 	read   chan struct{} // closed when all of its output has been read
 
 	mu    sync.Mutex
-	seen  map[int]bool // which kinds it has held
-	spans map[int][]kit.Span
-	owner map[int]string // of the victim's hold
+	spans map[int][]kit.Span // of each kind
+	owner map[int]string     // of the victim's hold
 }
 
 func startContender(t *testing.T, s *redistest.Server, number int) *contender {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := &contender{
-		number: number, cmd: exec.Command(self), read: make(chan struct{}),
-		seen: map[int]bool{}, spans: map[int][]kit.Span{}, owner: map[int]string{},
-	}
-	c.cmd.Env = append(os.Environ(), contenderVariable+"="+s.Addr(), contenderNumber+"="+strconv.Itoa(number))
-	c.cmd.Stderr = os.Stderr
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
+		process: startProcess(t, "contends", s, strconv.Itoa(number)), number: number, read: make(chan struct{}),
+		spans: map[int][]kit.Span{}, owner: map[int]string{},
 	}
 	go func() {
 		defer close(c.read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if err := c.note(lines.Text()); err != nil {
-				t.Errorf("process %d wrote %q: %v", number, lines.Text(), err)
+		for c.out.Scan() {
+			if err := c.note(c.out.Text()); err != nil {
+				t.Errorf("process %d wrote %q: %v", number, c.out.Text(), err)
 			}
 		}
 	}()
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill() // if it has not ended
 		<-c.read
-		_ = c.cmd.Wait()
 	})
 	return c
 }
@@ -173,7 +133,6 @@ func (c *contender) note(line string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen[kind] = true
 	c.owner[kind] = owner
 	c.spans[kind] = append(c.spans[kind], s)
 	return nil
@@ -185,20 +144,16 @@ func (c *contender) await(t *testing.T, n int) {
 	kit.WaitFor(t, fmt.Sprintf("process %d to hold every lock", c.number), func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.seen) == n
+		return len(c.spans) == n
 	})
 }
 
 // end ends the process in an orderly way, and returns its holds.
 func (c *contender) end(t *testing.T) map[int][]kit.Span {
 	t.Helper()
-	if err := c.in.Close(); err != nil {
-		t.Error(err)
-	}
+	kit.OK(t, c.in.Close())
 	<-c.read
-	if err := c.cmd.Wait(); err != nil {
-		t.Errorf("process %d: %v", c.number, err)
-	}
+	kit.OK(t, c.cmd.Wait())
 	return c.spans
 }
 
@@ -206,9 +161,7 @@ func (c *contender) end(t *testing.T) map[int][]kit.Span {
 // when their leases do, as Redis has it.
 func (c *contender) killedSpans(t *testing.T, p *kit.Platform) map[int][]kit.Span {
 	t.Helper()
-	if err := c.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, c.cmd.Process.Kill())
 	<-c.read
 	for i, k := range kit.Kinds {
 		held := c.spans[i]
@@ -226,35 +179,21 @@ func (c *contender) killedSpans(t *testing.T, p *kit.Platform) map[int][]kit.Spa
 	return c.spans
 }
 
-// contend is the main function of a process that contends.
-func contend() int {
-	logging.Disable() // as in every package of tests
-	if err := contendUntilEnd(os.Getenv(contenderVariable), kit.Number(os.Getenv(contenderNumber))); err != nil {
-		fmt.Fprintln(os.Stderr, "contender:", err)
-		return 1
-	}
-	return 0
-}
-
-func contendUntilEnd(addr string, who int) error {
-	d, closeClient, err := contenderDriver(addr, who)
-	if err != nil {
-		return err
-	}
-	defer closeClient()
-	lease := holdfast.DefaultLease
+// contend is a process that contends, by its number: one adapter for every other process.
+func contend(addr, number string) error {
+	who, lease, connect := kit.Number(number), holdfast.DefaultLease, clientOf
 	if who == victim {
 		lease = victimLease
 	}
-	c, err := testclient.New(d, holdfast.WithLease(lease))
+	if who%2 == 1 {
+		connect = rueidisClientOf
+	}
+	c, end, err := connect(addr, holdfast.WithLease(lease))
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(background)
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
+	defer end()
+	ctx := untilInputEnds()
 	failed := make(chan error, 3*len(kit.Kinds))
 	var wg sync.WaitGroup
 	for i, k := range kit.Kinds {
@@ -275,26 +214,8 @@ func contendUntilEnd(addr string, who int) error {
 	return errors.Join(err, c.Close())
 }
 
-// contenderDriver returns one adapter for every other process.
-func contenderDriver(addr string, who int) (driver.Driver, func(), error) {
-	if who%2 == 0 {
-		rdb := redis.NewClient(&redis.Options{Addr: addr})
-		return goredisdriver.New(rdb), func() { _ = rdb.Close() }, nil
-	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
-	if err != nil {
-		return nil, nil, err
-	}
-	return rueidisdriver.New(client), client.Close, nil
-}
-
-// output keeps lines whole.
-var output sync.Mutex
-
 func report(kind int, s kit.Span, owner holdfast.Owner) {
-	output.Lock()
-	defer output.Unlock()
-	fmt.Println(kind, s.Shared, s.From, s.To, cmp.Or(owner.String(), "nobody")) // what was handed over has none any more
+	say(kind, s.Shared, s.From, s.To, cmp.Or(owner.String(), "nobody")) // what was handed over has none any more
 }
 
 func holdAgainAndAgain(ctx context.Context, kind int, l kit.AnyLock, shared bool, rest time.Duration) (lost error) {

@@ -6,10 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -47,9 +43,7 @@ func failToSave(t *testing.T, s *redistest.Server) {
 	}
 	if !failed() {
 		dir := kit.Lines(s.Cli(t, "CONFIG", "GET", "dir"))[1]
-		if err := os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700))
 		s.Cli(t, "BGSAVE")
 		kit.WaitFor(t, "the snapshot to fail", failed)
 	}
@@ -73,33 +67,13 @@ func (d noticing) Eval(ctx context.Context, call driver.Call) (any, error) {
 	return reply, err
 }
 
-// awaitError waits until a call has failed with a word. Others may have been given up.
-func awaitError(t *testing.T, failed <-chan error, word string) {
-	t.Helper()
-	late := time.After(10 * time.Second)
-	for {
-		select {
-		case err := <-failed:
-			if strings.Contains(err.Error(), word) {
-				return
-			}
-		case <-late:
-			t.Error("nothing was refused")
-			return
-		}
-	}
-}
-
 // A server that refuses writes for a while costs nobody a lock: an Unlock is
 // repeated, and who waits goes on waiting, and gets the lock.
 func TestWritesRefusedForAWhile(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range refusals {
 		s := redistest.Start(t)
-		for _, p := range []*kit.Platform{
-			kit.GoRedis(refusal.word, redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.CLI(s)),
-			kit.RueidisAt(refusal.word, rueidis.ClientOption{InitAddress: []string{s.Addr()}}, kit.CLI(s)),
-		} {
+		for _, p := range both(refusal.word, []string{s.Addr()}, kit.CLI(s)) {
 			if p.Name == "MISCONF/rueidis" {
 				continue // rueidis 1.0.79 panics if it unsubscribes meanwhile; see rueidisdriver
 			}
@@ -125,15 +99,12 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 					go func() { unlocked <- h.Unlock() }()
 					// Those with readers, and those in a line, delete something first, which frees memory.
 					if refusal.word != "OOM" || k.Readers == nil && !k.Queues && !k.Line {
-						awaitError(t, failed, refusal.word)
+						for !strings.Contains((<-failed).Error(), refusal.word) {
+							continue // it was given up
+						}
 					}
 					refusal.end(t, s)
-					if err := <-unlocked; err != nil {
-						t.Errorf("Unlock: %v", err)
-					}
-					if err := <-got; err != nil {
-						t.Errorf("who waits: %v", err)
-					}
+					kit.OK(t, <-unlocked, <-got)
 					p.WantNothing(t, k, name)
 				})
 			}

@@ -1,32 +1,26 @@
 package servers
 
 import (
-	"errors"
+	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // The read-write lock, on every driver, in real time.
 func TestRWMutex(t *testing.T) {
 	kit.OnEveryDriver(t, map[string]func(*testing.T, *kit.Platform){
-		"ReadersShare":         readersShare,
-		"WriterIsAlone":        writerIsAlone,
-		"Downgrade":            downgrade,
-		"NoUpgrade":            noUpgrade,
-		"WriterTokens":         writerTokens,
-		"WriterWaitsByMessage": writerWaitsByMessage,
-		"NoOverlap":            rwNoOverlap,
-		"A1_SidesAreSeparate":  sidesAreSeparate,
-		"A2_DeadHoldsDoNot":    deadHoldsDoNotCount,
-		"ForceEachSide":        forceEachSide,
-		"OtherKindOfLock":      otherKindOfLock,
+		"ReadersShare":        readersShare,
+		"Downgrade":           downgrade,
+		"A1_SidesAreSeparate": sidesAreSeparate,
+		"A2_DeadHoldsDoNot":   deadHoldsDoNotCount,
+		"ForceEachSide":       forceEachSide,
 	})
 }
 
@@ -36,19 +30,13 @@ func readersShare(t *testing.T, p *kit.Platform) {
 	one := kit.Must(t)(a.RLocker().Lock(background))
 	two := kit.Must(t)(b.RLocker().Lock(background))
 	nested := kit.Must(t)(a.RLocker().Lock(one.Context()))
+	ones, twos := one.Owner().String(), two.Owner().String()
 	got := kit.Fields(p.Do(t, name, "HGETALL", name))
-	want := map[string]string{"mode": "read", one.Owner().String(): "2", two.Owner().String(): "1"}
-	if len(got) != len(want) || got["mode"] != "read" || got[one.Owner().String()] != "2" || got[two.Owner().String()] != "1" {
-		t.Errorf("in Redis %v, want %v", got, want)
+	if len(got) != 3 || got["mode"] != "read" || got[ones] != "2" || got[twos] != "1" {
+		t.Errorf("in Redis %v", got)
 	}
-	for _, key := range []string{
-		one.Owner().String() + ":rwlock_timeout:1", one.Owner().String() + ":rwlock_timeout:2",
-		two.Owner().String() + ":rwlock_timeout:1",
-	} {
-		key = "{" + name + "}:" + key
-		if got := p.Do(t, name, "GET", key); !slices.Equal(got, []string{"1"}) {
-			t.Errorf("%s = %v", key, got)
-		}
+	for _, key := range []string{ones + ":rwlock_timeout:1", ones + ":rwlock_timeout:2", twos + ":rwlock_timeout:1"} {
+		wantReply(t, p, name, "1", "GET", "{"+name+"}:"+key)
 	}
 	_, err := b.TryLock(background)
 	kit.WantError(t, err, holdfast.ErrLocked)
@@ -61,55 +49,20 @@ func readersShare(t *testing.T, p *kit.Platform) {
 	nothingLeft(t, p, name)
 }
 
-func nothingLeft(t *testing.T, p *kit.Platform, name string) {
-	t.Helper()
-	kit.WaitFor(t, "nothing to be left behind", func() bool { // one who has given up may be granted the lock before it has left
-		got := p.Do(t, name, "KEYS", "*"+name+"*")
-		return len(got) == 0 || len(got) == 1 && got[0] == protocol.TurnKey(name) // which stays for a second
-	})
-}
-
-func writerIsAlone(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	a, b := p.Client(t).NewRWMutex(name), p.Client(t).NewRWMutex(name)
-	w := kit.Must(t)(a.Lock(background))
-	nested := kit.Must(t)(a.Lock(w.Context()))
-	if got := kit.Fields(p.Do(t, name, "HGETALL", name)); got["mode"] != "write" || got[w.Owner().String()+":write"] != "2" {
-		t.Errorf("in Redis %v", got)
-	}
-	for _, l := range []holdfast.Locker{a, b, a.RLocker(), b.RLocker()} {
-		_, err := l.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
-		var refused *holdfast.LockedError
-		if !errors.As(err, &refused) || refused.Holder != w.Owner() {
-			t.Errorf("who holds it? %v", err)
-		}
-	}
-	kit.Unlock(t, nested)
-	kit.Unlock(t, w)
-	nothingLeft(t, p, name)
-}
-
 // The writer reads, and goes on reading when it writes no more; L10: readers who
 // wait are told.
 func downgrade(t *testing.T, p *kit.Platform) {
 	name := kit.Fresh()
 	a, b := p.Client(t).NewRWMutex(name), p.Client(t).NewRWMutex(name)
 	w := kit.Must(t)(a.Lock(background, holdfast.FixedLease(time.Minute)))
-	waiting := make(chan *holdfast.Hold)
-	go func() { waiting <- kit.Must(t)(a.RLocker().Lock(background)) }()
-	p.AwaitRefusal(t, b.RLocker())
+	waits := waiting(t, p, a.RLocker(), b.RLocker())
 	kit.WaitFor(t, "who was refused to leave the line", func() bool { return p.Standing(t, name) == 1 })
-	start := time.Now()
 	r := kit.Must(t)(a.Downgrade(w)) // not behind the one who waits for it
 	if r.Owner() != w.Owner() || r.Context().Err() != nil || w.Context().Err() == nil {
 		t.Errorf("owner %v, then %v; contexts %v, then %v", w.Owner(), r.Owner(), w.Context().Err(), r.Context().Err())
 	}
 	kit.WantError(t, w.Unlock(), holdfast.ErrNotHeld)
-	other := <-waiting
-	if took := time.Since(start); took > kit.ByMessage {
-		t.Errorf("a reader noticed after %v", took)
-	}
+	other := <-waits
 	if got := kit.Fields(p.Do(t, name, "HGETALL", name)); got["mode"] != "read" || len(got) != 3 {
 		t.Errorf("in Redis %v", got)
 	}
@@ -117,101 +70,6 @@ func downgrade(t *testing.T, p *kit.Platform) {
 	kit.WantError(t, err, holdfast.ErrLocked)
 	kit.Unlock(t, r)
 	kit.Unlock(t, other)
-	nothingLeft(t, p, name)
-}
-
-func noUpgrade(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	a, b := p.Client(t).NewRWMutex(name), p.Client(t).NewRWMutex(name)
-	r := kit.Must(t)(a.RLocker().Lock(background))
-	_, err := a.Lock(r.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
-	_, err = a.TryLock(r.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
-	// Nor does it wait in line behind one who waits for it.
-	waiting := make(chan *holdfast.Hold)
-	go func() { waiting <- kit.Must(t)(a.Lock(background)) }()
-	p.AwaitRefusal(t, b)
-	_, err = a.Lock(r.Context())
-	kit.WantError(t, err, holdfast.ErrReentrant)
-	kit.Unlock(t, r)
-	kit.Unlock(t, <-waiting)
-	nothingLeft(t, p, name)
-}
-
-func writerTokens(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	m := p.Client(t).NewRWMutex(name, holdfast.Fenced())
-	first := kit.Must(t)(m.Lock(background))
-	reading := kit.Must(t)(m.RLocker().Lock(first.Context()))
-	if first.Token() == 0 || reading.Token() != 0 {
-		t.Errorf("tokens %d for the writer, %d for the reader", first.Token(), reading.Token())
-	}
-	kit.Unlock(t, reading)
-	kit.Unlock(t, first)
-	second := kit.Must(t)(m.Lock(background))
-	if second.Token() <= first.Token() {
-		t.Errorf("token %d after %d", second.Token(), first.Token())
-	}
-	kit.Unlock(t, second)
-}
-
-// A writer who waits for several readers is let in by the last one's message.
-func writerWaitsByMessage(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	a, b := p.Client(t).NewRWMutex(name), p.Client(t).NewRWMutex(name)
-	one, two := kit.Must(t)(a.RLocker().Lock(background)), kit.Must(t)(b.RLocker().Lock(background))
-	waiting := make(chan *holdfast.Hold)
-	go func() { waiting <- kit.Must(t)(b.Lock(background)) }()
-	p.AwaitRefusal(t, a)
-	kit.Unlock(t, two)
-	kit.Unlock(t, one)
-	start := time.Now()
-	w := <-waiting
-	if took := time.Since(start); took > kit.ByMessage {
-		t.Errorf("the writer noticed after %v", took)
-	}
-	kit.Unlock(t, w)
-}
-
-// rwNoOverlap has several clients read and write, and looks who is in at once.
-func rwNoOverlap(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	var in atomic.Int64 // readers, or -1 for a writer
-	var wg sync.WaitGroup
-	var most atomic.Int64
-	for range 3 {
-		m := p.Client(t).NewRWMutex(name, holdfast.WritersFirst())
-		for i := range 4 {
-			wg.Go(func() {
-				for range 8 {
-					if i == 0 {
-						h := kit.Must(t)(m.Lock(background))
-						if !in.CompareAndSwap(0, -1) {
-							t.Error("a writer is not alone")
-						}
-						time.Sleep(200 * time.Microsecond) // the work
-						in.Store(0)
-						kit.Unlock(t, h)
-						continue
-					}
-					h := kit.Must(t)(m.RLocker().Lock(background))
-					if n := in.Add(1); n <= 0 {
-						t.Error("a reader beside a writer")
-					} else if n > most.Load() {
-						most.Store(n)
-					}
-					time.Sleep(5 * time.Millisecond) // the work
-					in.Add(-1)
-					kit.Unlock(t, h)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	if most.Load() < 2 {
-		t.Error("readers have never shared the lock")
-	}
 	nothingLeft(t, p, name)
 }
 
@@ -254,19 +112,20 @@ func sidesAreSeparate(t *testing.T, p *kit.Platform) {
 // lock alive; and it begins anew.
 func deadHoldsDoNotCount(t *testing.T, p *kit.Platform) {
 	name := kit.Fresh()
-	a, b := p.Client(t).NewRWMutex(name), p.Client(t).NewRWMutex(name)
-	dead := kit.Must(t)(a.RLocker().Lock(background, holdfast.FixedLease(2*time.Second)))
-	alive := kit.Must(t)(b.RLocker().Lock(background))
+	a, b := p.Client(t).NewRWMutex(name).RLocker(), p.Client(t).NewRWMutex(name).RLocker()
+	dead := kit.Must(t)(a.Lock(background, holdfast.FixedLease(2*time.Second)))
+	alive := kit.Must(t)(b.Lock(background))
 	<-dead.Context().Done()
-	kit.WaitFor(t, "the end of the lease", func() bool {
-		n, err := kit.HoldCount(b.RLocker(), dead.Owner())
-		return err == nil && n == 0
-	})
-	kit.WantError(t, dead.Unlock(), holdfast.ErrLost)
-	again := kit.Must(t)(a.RLocker().Lock(holdfast.WithOwner(background, dead.Owner())))
-	if n, err := kit.HoldCount(b.RLocker(), dead.Owner()); n != 1 || err != nil {
-		t.Errorf("HoldCount: %d, %v", n, err)
+	counts := func(want int) func() bool {
+		return func() bool {
+			n, err := kit.HoldCount(b, dead.Owner())
+			return err == nil && n == want
+		}
 	}
+	kit.WaitFor(t, "the end of the lease", counts(0))
+	kit.WantError(t, dead.Unlock(), holdfast.ErrLost)
+	again := kit.Must(t)(a.Lock(holdfast.WithOwner(background, dead.Owner())))
+	kit.WaitFor(t, "one hold", counts(1))
 	kit.Unlock(t, again)
 	kit.Unlock(t, alive)
 	nothingLeft(t, p, name)
@@ -278,27 +137,19 @@ func forceEachSide(t *testing.T, p *kit.Platform) {
 	name := kit.Fresh()
 	m, tool := p.Client(t).NewRWMutex(name), p.Client(t).NewRWMutex(name)
 	w := kit.Must(t)(m.Lock(background))
-	if did, err := tool.RLocker().ForceUnlock(background); did || err != nil {
-		t.Errorf("readers of a lock that is written: %v, %v", did, err)
-	}
+	wantDid(t, false)(tool.RLocker().ForceUnlock(background))
 	r := kit.Must(t)(m.RLock(w.Context()))
-	if did, err := tool.RLocker().ForceUnlock(background); !did || err != nil {
-		t.Errorf("the readers: %v, %v", did, err)
-	}
+	wantDid(t, true)(tool.RLocker().ForceUnlock(background))
 	kit.WantError(t, r.Unlock(), holdfast.ErrLost)
 	if found, err := tool.Inspect(background); err != nil || len(found.Holders) != 1 || found.Holders[0].Mode != holdfast.ModeWrite {
 		t.Errorf("the writer went with the readers: %+v, %v", found, err)
 	}
 	r = kit.Must(t)(m.RLock(w.Context()))
-	if did, err := tool.ForceUnlock(background); !did || err != nil {
-		t.Errorf("the writer: %v, %v", did, err)
-	}
+	wantDid(t, true)(tool.ForceUnlock(background))
 	kit.WantError(t, w.Unlock(), holdfast.ErrLost)
 	kit.WantError(t, r.Unlock(), holdfast.ErrLost)
 	r = kit.Must(t)(m.RLock(background))
-	if did, err := tool.ForceUnlock(background); did || err != nil {
-		t.Errorf("the writer of a lock that is read: %v, %v", did, err)
-	}
+	wantDid(t, false)(tool.ForceUnlock(background))
 	if found, err := tool.Inspect(background); err != nil || !found.HeldBy(r.Owner()) {
 		t.Errorf("a reader went without a writer: %+v, %v", found, err)
 	}
@@ -306,20 +157,141 @@ func forceEachSide(t *testing.T, p *kit.Platform) {
 	nothingLeft(t, p, name)
 }
 
-// A plain lock of the same name keeps both sides out, and is told as what it is;
-// see errors_test.go.
-func otherKindOfLock(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	c := p.Client(t)
-	plain := kit.Must(t)(c.NewMutex(name).Lock(background))
-	m := c.NewRWMutex(name)
-	for _, l := range []holdfast.Locker{m.RLocker(), m} {
-		_, err := l.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrOtherKind)
+// addReaders writes so many readers into a read-write lock, without the library, whose
+// read holds live for so long; 0 makes dead ones. They are holdfast's, as their
+// ids say.
+func addReaders(t *testing.T, rdb *redis.Client, name, prefix string, n int, lives time.Duration) (owners []string) {
+	t.Helper()
+	pipe := rdb.Pipeline()
+	pipe.HSet(background, name, "mode", "read")
+	for i := range n {
+		owner := fmt.Sprintf("%s0000000-0000-8000-8000-%012d:1", prefix, i)
+		owners = append(owners, owner)
+		pipe.HSet(background, name, owner, "1")
+		if lives > 0 {
+			pipe.Set(background, kit.ReadHold(name, owner, 1), "1", lives)
+		}
 	}
-	kit.Unlock(t, plain)
-	r := kit.Must(t)(m.RLocker().Lock(background))
-	_, err := c.NewMutex(name).TryLock(background)
-	kit.WantError(t, err, holdfast.ErrOtherKind)
-	kit.Unlock(t, r)
+	pipe.PExpire(background, name, max(lives, time.Minute))
+	_, err := pipe.Exec(background)
+	kit.OK(t, err)
+	return owners
+}
+
+// looking are the commands that look at readers, or change what they find.
+var looking = []string{"hget", "pttl", "exists", "hdel", "del"}
+
+// executed returns how often the server executes these commands meanwhile.
+func executed(t *testing.T, p *kit.Platform, commands []string, meanwhile func()) (calls int) {
+	t.Helper()
+	count := func() (calls int) {
+		for line := range strings.Lines(p.Do(t, "", "INFO", "commandstats")[0]) {
+			command, stats, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+			if n, _, _ := strings.Cut(stats, ","); slices.Contains(commands, command) {
+				calls += kit.Number(n)
+			}
+		}
+		return calls
+	}
+	before := count()
+	meanwhile()
+	return count() - before
+}
+
+// One reader leaves beside many. What that costs does not grow with them, whoever
+// has the longest lease, and whether they live or not.
+func TestLeavingReaderLooksAtFewOthers(t *testing.T) {
+	t.Parallel()
+	_, p, rdb := started(t)
+	c := p.Client(t)
+	for what, others := range map[string][2]time.Duration{
+		"as long":   {50 * time.Second, 50 * time.Second},
+		"longer":    {time.Hour, time.Hour},
+		"shorter":   {20 * time.Second, 20 * time.Second},
+		"half dead": {0, 50 * time.Second},
+		"dead":      {0, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := kit.Fresh()
+			addReaders(t, rdb, name, "a", 200, others[0])
+			addReaders(t, rdb, name, "b", 200, others[1])
+			for range 5 {
+				h := kit.Must(t)(kit.Reader()(c, name).Lock(background, holdfast.FixedLease(time.Minute)))
+				if n := executed(t, p, looking, func() { kit.Unlock(t, h) }); n > 100 {
+					t.Errorf("%d commands", n)
+				}
+			}
+		})
+	}
+}
+
+// How long a lock lives after the reader with the longest lease, a minute, has
+// left: it may stay so if somebody reads for half of that at least, or if they
+// are too many to look at, and else lives as long as the longest of them. The
+// dead go.
+func TestReadLockAfterTheLongestReader(t *testing.T) {
+	t.Parallel()
+	_, p, rdb := started(t)
+	c := p.Client(t)
+	const most = 16 // others that are looked at
+	for _, row := range []struct {
+		what        string
+		dead, alive int
+		lives       time.Duration // of those who are alive
+		want        time.Duration
+		fields      int // that remain
+		told        int // how often it is announced
+	}{
+		{"half as long", 3, 3, 35 * time.Second, time.Minute, 3, 0},
+		{"shorter", 3, 3, 25 * time.Second, 25 * time.Second, 3, 1},
+		{"shorter, as many as are looked at", 0, most, 25 * time.Second, 25 * time.Second, most, 1},
+		{"shorter, too many", 0, most + 1, 25 * time.Second, time.Minute, most + 1, 0},
+		{"dead", most, 0, 0, 0, 0, 1},
+		{"too many dead", most + 1, 0, 0, time.Minute, 1, 1},
+		{"nobody", 0, 0, 0, 0, 0, 1},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			name := kit.Fresh()
+			addReaders(t, rdb, name, "a", row.dead, 0)
+			addReaders(t, rdb, name, "b", row.alive, row.lives)
+			told := executed(t, p, []string{"publish"}, func() {
+				kit.Unlock(t, kit.Must(t)(kit.Reader()(c, name).Lock(background, holdfast.FixedLease(time.Minute))))
+			})
+			if told != row.told {
+				t.Errorf("it was announced %d times, want %d", told, row.told)
+			}
+			do := p.Ask(t, name)
+			if got := kit.PTTL(do, name); got > row.want || got < row.want-10*time.Second {
+				t.Errorf("it lives for %v, want %v", got, row.want)
+			}
+			left := kit.Pairs(do, name)
+			delete(left, "mode")
+			if len(left) != row.fields {
+				t.Errorf("%d readers stand there, want %d", len(left), row.fields)
+			}
+		})
+	}
+}
+
+// A writer who is refused drops the dead that it has met, so that the next try
+// does not look at them again.
+func TestRefusedWriterDropsTheDead(t *testing.T) {
+	t.Parallel()
+	_, p, rdb := started(t)
+	name := kit.Fresh()
+	addReaders(t, rdb, name, "a", 100, 0)
+	alive := addReaders(t, rdb, name, "b", 1, time.Minute)
+	l := kit.Writer()(p.Client(t, holdfast.WithoutIdentity()), name) // its own commands are counted
+	refused := func() {
+		_, err := l.TryLock(background)
+		kit.WantError(t, err, holdfast.ErrLocked)
+	}
+	refused()
+	refused()
+	if calls := executed(t, p, looking, refused); calls > 10 {
+		t.Errorf("%d commands", calls)
+	}
+	if left := kit.ReadCounts(p.Ask(t, name), name); len(left) != 1 || left[alive[0]] != 1 {
+		t.Errorf("readers: %v", left)
+	}
 }

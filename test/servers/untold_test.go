@@ -35,8 +35,7 @@ func wantUntold(t *testing.T, what string, err error, channel string) {
 // was.
 func TestUntold(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
+	s, admin, _ := started(t)
 	for lacking, rules := range kit.NotPublishing(t, s) {
 		for client := range kit.ClientRights {
 			p := kit.Limited(t, s, client, kit.Fresh(), rules)
@@ -63,13 +62,9 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 	var o told
 	c := p.Client(t, o.hooks())
 	other := k.Against(admin.Client(t), name)
-	free := func(what string) {
+	free := func() {
 		t.Helper()
-		h, err := other.TryLock(background)
-		if err != nil {
-			t.Fatalf("%s: %v: it was not given back", what, err)
-		}
-		kit.Unlock(t, h)
+		kit.Unlock(t, kit.Must(t)(other.TryLock(background)))
 	}
 	channel := strings.TrimSuffix(strings.ReplaceAll(k.Rights.Channels[0], "NAME", name), ":*")
 
@@ -83,15 +78,10 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 		got <- err
 	}()
 	admin.AwaitWaiter(t, k, name)
-	if k.Queues {
-		kit.WaitFor(t, "the waiter in line", func() bool { return admin.Do(t, name, "LLEN", "redisson_lock_queue:"+kit.Tagged(name))[0] == "1" })
-	}
 	wantUntold(t, "Unlock", h.Unlock(), channel)
 	kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
-	if err := <-got; err != nil {
-		t.Error(err)
-	}
-	free("Unlock")
+	kit.OK(t, <-got)
+	free()
 	if errs, released := o.all(); released != 1 || len(errs) > 0 {
 		t.Errorf("told of %d releases, and of %v", released, errs)
 	}
@@ -104,23 +94,18 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 	if !did {
 		t.Error("ForceUnlock took nothing")
 	}
-	free("ForceUnlock")
+	free()
 	kit.WantError(t, victim.Unlock(), holdfast.ErrLost)
 
 	_ = kit.Must(t)(k.Lock(c, name).Lock(background))
-	if err := c.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	free("Close")
+	kit.OK(t, c.Close())
+	free()
 	kit.WaitFor(t, "what Close tells", func() bool { // it does not wait for hooks
 		errs, _ := o.all()
-		return len(errs) > 0
+		return len(errs) == 1
 	})
-	if errs, _ := o.all(); len(errs) != 1 {
-		t.Errorf("Close told of %v", errs)
-	} else {
-		wantUntold(t, "Close", errs[0], channel)
-	}
+	errs, _ := o.all()
+	wantUntold(t, "Close", errs[0], channel)
 }
 
 func untoldOthers(t *testing.T, admin, p *kit.Platform) {
@@ -168,20 +153,17 @@ func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 	locker := holdfast.SyncLocker(background, c.NewMutex(name))
 	locker.Lock()
 	locker.Unlock() //nolint:staticcheck // what it is about is Unlock
-	if !kit.Within(func() bool { errs, _ := o.all(); return len(errs) == 1 }) {
+	kit.WaitFor(t, "what SyncLocker tells", func() bool {
 		errs, _ := o.all()
-		t.Errorf("SyncLocker told of %v", errs)
-	}
+		return len(errs) == 1
+	})
 }
 
 // The same with SPUBLISH.
 func TestUntoldOnCluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
-	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, func(t *testing.T, key string, args ...string) []string {
-		t.Helper()
-		return kit.Lines(s.NodeFor(t, key).Cli(t, args...))
-	})
+	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, kit.OnCluster(s))
 	admin.Sharded = !kit.Version60(t, s.Nodes[0])
 	for client := range kit.ClientRights {
 		t.Run(client, func(t *testing.T) {
@@ -198,8 +180,7 @@ func TestUntoldOnCluster(t *testing.T) {
 // A fair acquire that cannot tell another waiter works all the same.
 func TestUntoldAcquire(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
+	s, admin, _ := started(t)
 	name := kit.Fresh()
 	c := quiet(t, kit.Limited(t, s, "go-redis", name, []string{"+@all", "-publish", "~*"}))
 	// One of Redisson's is next, and the lock is free: whoever asks tells it.

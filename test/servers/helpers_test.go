@@ -1,0 +1,211 @@
+package servers
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/rueidisdriver"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// started starts a server, and returns it as go-redis reaches it, and a connection beside.
+func started(t *testing.T, options ...redistest.Option) (*redistest.Server, *kit.Platform, *redis.Client) {
+	t.Helper()
+	s := redistest.Start(t, options...)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return s, kit.GoRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s)), rdb
+}
+
+// both returns what has these addresses through both adapters.
+func both(name string, addrs []string, do func(*testing.T, string, ...string) []string) []*kit.Platform {
+	return []*kit.Platform{
+		kit.GoRedis(name, redis.UniversalOptions{Addrs: addrs}, do),
+		kit.RueidisAt(name, rueidis.ClientOption{InitAddress: addrs}, do),
+	}
+}
+
+// onClusters runs a test on a cluster, with each adapter.
+func onClusters(t *testing.T, test func(t *testing.T, p *kit.Platform)) {
+	t.Helper()
+	t.Parallel()
+	s := redistest.StartCluster(t, 3, 0)
+	for _, p := range both("cluster", s.Addrs(), kit.OnCluster(s)) {
+		p.Sharded = redistest.AtLeast(t, 7, 0)
+		t.Run(p.Name, func(t *testing.T) { test(t, p) })
+	}
+}
+
+// wantDid checks whether a call has done something.
+func wantDid(t *testing.T, want bool) func(did bool, err error) {
+	t.Helper()
+	return func(did bool, err error) {
+		t.Helper()
+		if did != want || err != nil {
+			t.Fatalf("%v, %v; want %v", did, err, want)
+		}
+	}
+}
+
+func wantReply(t *testing.T, p *kit.Platform, name, want string, args ...string) {
+	t.Helper()
+	if got := strings.Join(p.Do(t, name, args...), " "); got != want {
+		t.Errorf("%v = %q, want %q", args, got, want)
+	}
+}
+
+// wantFree checks that nobody holds a lock.
+func wantFree(t *testing.T, p *kit.Platform, name string) {
+	t.Helper()
+	wantReply(t, p, name, "0", "EXISTS", name)
+}
+
+// nothingLeft waits until no key of the lock is left: one who has given up may be granted it before it has left.
+func nothingLeft(t *testing.T, p *kit.Platform, name string) {
+	t.Helper()
+	kit.WaitFor(t, "nothing to be left behind", func() bool {
+		return len(kit.MutexKind.Left(p.Do(t, name, "KEYS", "*"+name+"*"))) == 0
+	})
+}
+
+// waiting has a client wait for a lock, and returns what it will get when it has asked. So has another one, which has given up.
+func waiting(t *testing.T, p *kit.Platform, l, other holdfast.Locker) <-chan *holdfast.Hold {
+	t.Helper()
+	got := make(chan *holdfast.Hold, 1)
+	go func() {
+		defer close(got)
+		h, err := l.Lock(background)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got <- h
+	}()
+	p.AwaitRefusal(t, other)
+	return got
+}
+
+// permitsOf returns a semaphore of n permits.
+func permitsOf(t *testing.T, p *kit.Platform, name string, n int) *holdfast.PermitSemaphore {
+	t.Helper()
+	s := p.Client(t).NewPermitSemaphore(name)
+	wantDid(t, true)(s.TrySetPermits(background, n))
+	return s
+}
+
+// listensOn reports whether one connection listens on a channel of the lock's.
+func listensOn(t *testing.T, p *kit.Platform, name, channel string) bool {
+	t.Helper()
+	return slices.Contains(p.Do(t, name, "PUBSUB", "NUMSUB", channel), "1") ||
+		p.Sharded && slices.Contains(p.Do(t, name, "PUBSUB", "SHARDNUMSUB", channel), "1")
+}
+
+// process is this binary once more, which runs what its name says in [processes] on a server.
+type process struct {
+	cmd *exec.Cmd
+	in  io.Closer
+	out *bufio.Scanner
+}
+
+// What a process is told by its environment.
+const (
+	processVariable = "HOLDFAST_TEST_PROCESS" // which one it is
+	serverVariable  = "HOLDFAST_TEST_SERVER"
+	nameVariable    = "HOLDFAST_TEST_NAME" // of a lock, or the number of the process
+)
+
+// startProcess starts a process, which ends at the latest with the test.
+func startProcess(t *testing.T, which string, s *redistest.Server, name string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), processVariable+"="+which, serverVariable+"="+s.Addr(), nameVariable+"="+name)
+	cmd.Stderr = os.Stderr
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	kit.OK(t, inErr, outErr, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // if it has not ended
+		_ = cmd.Wait()
+	})
+	return &process{cmd, in, bufio.NewScanner(out)}
+}
+
+// says waits for the process to say something, and returns the rest of it.
+func (p *process) says(t *testing.T, what string) string {
+	t.Helper()
+	for p.out.Scan() {
+		if rest, ok := strings.CutPrefix(p.out.Text(), what); ok {
+			return rest
+		}
+	}
+	t.Fatalf("the process did not say %q: %v", what, p.out.Err())
+	return ""
+}
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	kit.OK(t, p.cmd.Process.Signal(s))
+}
+
+// clientOf returns a client of this process, and what closes it.
+func clientOf(addr string, options ...holdfast.ClientOption) (*holdfast.Client, func(), error) {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	c, err := testclient.New(goredisdriver.New(rdb), options...)
+	return c, func() {
+		_ = c.Close()
+		_ = rdb.Close()
+	}, err
+}
+
+// rueidisClientOf is clientOf with the other adapter.
+func rueidisClientOf(addr string, options ...holdfast.ClientOption) (*holdfast.Client, func(), error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := testclient.New(rueidisdriver.New(client), options...)
+	return c, func() {
+		_ = c.Close()
+		client.Close()
+	}, err
+}
+
+// untilInputEnds is for as long as nobody has closed the process's standard input.
+func untilInputEnds() context.Context {
+	ctx, stop := context.WithCancel(background)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	return ctx
+}
+
+// output keeps lines whole.
+var output sync.Mutex
+
+// say has the parent of the process read a line.
+func say(words ...any) {
+	output.Lock()
+	defer output.Unlock()
+	fmt.Println(words...)
+}
