@@ -16,74 +16,66 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// Extend's delayed answer does not move the deadline of the owner's next hold.
+// Extend's delayed answer is not about the owner's next hold: it does not move its deadline, and "not held" does not lose it.
 func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
-		mu := w.Lock(c)
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		h1 := kit.Must(t)(mu.Lock(ctx))
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
-			switch call.Script.Name() {
-			case "renew":
-				return memdriver.Fault{DelayReply: 100 * time.Millisecond}
-			case "release":
-				return memdriver.Fault{DelayReply: 20 * time.Millisecond}
+		for _, extended := range []bool{true, false} {
+			c, d := w.Client()
+			mu := w.Lock(c)
+			ctx := holdfast.WithOwner(background, c.NewOwner())
+			h1 := kit.Must(t)(mu.Lock(ctx))
+			renew := memdriver.Fault{DelayReply: 100 * time.Millisecond}
+			if !extended {
+				renew.DelayRequest = 15 * time.Millisecond // so it comes behind the release
 			}
-			return memdriver.Fault{}
-		})
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = h1.Extend(background, time.Hour) })
-		time.Sleep(10 * time.Millisecond) // Redis has executed it; the answer is on its way
-		wg.Go(func() { kit.Unlock(t, h1) })
-		time.Sleep(10 * time.Millisecond)
-		h2 := kit.Must(t)(mu.Lock(ctx, holdfast.FixedLease(500*time.Millisecond)))
-		wg.Wait()
-		h3 := kit.Must(t)(w.Rival(other).Lock(background))
-		if h2.Context().Err() == nil {
-			t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				return map[string]memdriver.Fault{"renew": renew, "release": {DelayReply: 20 * time.Millisecond}}[call.Script.Name()]
+			})
+			var wg sync.WaitGroup
+			wg.Go(func() { _ = h1.Extend(background, time.Hour) })
+			time.Sleep(10 * time.Millisecond)
+			wg.Go(func() { kit.Unlock(t, h1) })
+			time.Sleep(10 * time.Millisecond)
+			if !extended {
+				h2 := kit.Must(t)(mu.Lock(ctx))
+				wg.Wait()
+				if h2.Context().Err() != nil {
+					t.Errorf("h2 lost: %v", context.Cause(h2.Context()))
+				}
+				_ = h2.Unlock()
+				continue
+			}
+			h2 := kit.Must(t)(mu.Lock(ctx, holdfast.FixedLease(500*time.Millisecond)))
+			wg.Wait()
+			other, _ := w.Client()
+			h3 := kit.Must(t)(w.Rival(other).Lock(background))
+			if h2.Context().Err() == nil {
+				t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
+			}
+			kit.Unlock(t, h3)
+			_ = h2.Unlock()
 		}
-		kit.Unlock(t, h3)
-		_ = h2.Unlock()
 	})
 }
 
-// Extend's delayed \"not held\" does not lose the owner's next hold.
-func TestLateExtendAnswerDoesNotLoseTheNextHold(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		mu := w.Lock(c)
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		h1 := kit.Must(t)(mu.Lock(ctx))
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
-			switch call.Script.Name() {
-			case "renew":
-				return memdriver.Fault{DelayRequest: 15 * time.Millisecond, DelayReply: 100 * time.Millisecond}
-			case "release":
-				return memdriver.Fault{DelayReply: 20 * time.Millisecond}
-			}
-			return memdriver.Fault{}
-		})
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = h1.Extend(background, time.Minute) })
-		time.Sleep(10 * time.Millisecond)
-		wg.Go(func() { kit.Unlock(t, h1) })
-		time.Sleep(10 * time.Millisecond)
-		h2 := kit.Must(t)(mu.Lock(ctx))
-		wg.Wait()
-		if h2.Context().Err() != nil {
-			t.Errorf("h2 lost: %v", context.Cause(h2.Context()))
+// heldAlone checks that the owner has the lock once, and nobody else beside it, and gives it back.
+func heldAlone(t *testing.T, w *kit.World, h *holdfast.Hold) {
+	t.Helper()
+	w.WantCount("x", h.Owner(), 1)
+	other, _ := w.Client()
+	if beside, err := w.Rival(other).TryLock(background); err == nil {
+		if h.Context().Err() == nil {
+			t.Errorf("two holders: %v and %v", h.Owner(), beside.Owner())
 		}
-		_ = h2.Unlock()
-	})
+		kit.Unlock(t, beside)
+	}
+	_ = h.Unlock()
 }
 
 // A release of the background's that was held up does not hit the next hold.
 func TestLateBackgroundReleaseDoesNotHitTheNextHold(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 		c, d := w.Client()
-		other, _ := w.Client()
 		mu := w.Lock(c)
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		h1 := kit.Must(t)(mu.Lock(ctx))
@@ -95,15 +87,7 @@ func TestLateBackgroundReleaseDoesNotHitTheNextHold(t *testing.T) {
 		}
 		h2 := kit.Must(t)(mu.Lock(ctx))
 		time.Sleep(time.Second)
-		w.WantCount("x", h2.Owner(), 1)
-		h3, err := w.Rival(other).TryLock(background)
-		if err == nil {
-			if h2.Context().Err() == nil {
-				t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
-			}
-			kit.Unlock(t, h3)
-		}
-		_ = h2.Unlock()
+		heldAlone(t, w, h2)
 	})
 }
 
@@ -112,7 +96,6 @@ func TestLateBackgroundReleaseDoesNotHitTheNextHold(t *testing.T) {
 func TestAsymmetricDelay(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 		c, d := w.Client()
-		other, _ := w.Client()
 		mu := w.Lock(c)
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 1900 * time.Millisecond})
@@ -122,15 +105,7 @@ func TestAsymmetricDelay(t *testing.T) {
 		d.SetFaults(nil)
 		h2 := kit.Must(t)(mu.Lock(ctx))
 		time.Sleep(2 * time.Second)
-		w.WantCount("x", h2.Owner(), 1)
-		h3, err := w.Rival(other).TryLock(background)
-		if err == nil {
-			if h2.Context().Err() == nil {
-				t.Errorf("two holders: %v and %v", h2.Owner(), h3.Owner())
-			}
-			kit.Unlock(t, h3)
-		}
-		_ = h2.Unlock()
+		heldAlone(t, w, h2)
 	})
 }
 

@@ -18,32 +18,34 @@ import (
 )
 
 // An acquire that first gives back what its owner holds no more is not hit by a delayed
-// send of that: a lost hold is unlocked, and its owner locks again.
+// send of that: a lost hold is unlocked, and its owner locks again, alone or with another lock.
 func TestLateReleaseAfterLoss(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		two := 0
-		for range 20 {
-			c, d := w.Client(holdfast.WithMargin(10 * time.Second))
-			rival, _ := w.Client()
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			h := kit.Must(t)(w.Lock(c).Lock(ctx))
-			kit.Away(d)
-			<-h.Context().Done()
-			time.Sleep(2500 * time.Millisecond)
-			kit.Once(d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
-			kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-			next := kit.Must(t)(w.Lock(c).Lock(ctx))
-			time.Sleep(time.Second)
-			if r, err := w.Rival(rival).TryLock(background); err == nil {
-				if next.Context().Err() == nil {
-					two++
+	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
+		for range 10 {
+			for _, several := range []bool{false, true} {
+				c, d := w.Client(holdfast.WithMargin(10 * time.Second))
+				rival, _ := w.Client()
+				var again holdfast.Locker = w.Lock(c)
+				if several {
+					again = holdfast.NewMultiLock(again, w.Mutex(c, "y"))
 				}
-				_ = r.Unlock()
+				ctx := holdfast.WithOwner(background, c.NewOwner())
+				h := kit.Must(t)(w.Lock(c).Lock(ctx))
+				kit.Away(d)
+				<-h.Context().Done()
+				time.Sleep(2500 * time.Millisecond)
+				kit.Once(d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+				kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+				next := kit.Must(t)(again.Lock(ctx))
+				time.Sleep(time.Second)
+				if r, err := w.Rival(rival).TryLock(background); err == nil {
+					if next.Context().Err() == nil {
+						t.Errorf("two inside; several: %v", several)
+					}
+					_ = r.Unlock()
+				}
+				_ = next.Unlock()
 			}
-			_ = next.Unlock()
-		}
-		if two > 0 {
-			t.Errorf("two inside in %d of 20", two)
 		}
 	})
 }
@@ -115,22 +117,29 @@ func TestLateAdoptBesideNested(t *testing.T) {
 	})
 }
 
+// duringRenewal returns a hold, one of whose renewals has been carried out and not answered yet.
+func duringRenewal(t *testing.T, w *kit.World, options ...holdfast.ClientOption) (*holdfast.Client, *memdriver.Driver, *holdfast.Hold) {
+	t.Helper()
+	c, d := w.Client(options...)
+	var renewals atomic.Int64
+	d.SetFaults(func(call driver.Call) memdriver.Fault {
+		if call.Script.Name() == "renew" && renewals.Add(1) == 2 { // the first is sent when the hold begins to listen
+			return memdriver.Fault{DelayReply: 500 * time.Millisecond}
+		}
+		return memdriver.Fault{}
+	})
+	h := kit.Must(t)(w.Lock(c).Lock(background))
+	time.Sleep(11 * time.Second)
+	if renewals.Load() != 2 {
+		t.Fatal(renewals.Load())
+	}
+	return c, d, h
+}
+
 // Extend while a renewal is under way: what was promised is remembered.
 func TestExtendDuringRenewal(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		var renewals atomic.Int64
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
-			if call.Script.Name() == "renew" && renewals.Add(1) == 2 { // the first is sent when the hold begins to listen
-				return memdriver.Fault{DelayReply: 500 * time.Millisecond}
-			}
-			return memdriver.Fault{}
-		})
-		h := kit.Must(t)(w.Lock(c).Lock(background))
-		time.Sleep(11 * time.Second)
-		if renewals.Load() != 2 {
-			t.Fatal(renewals.Load())
-		}
+		_, d, h := duringRenewal(t, w)
 		kit.OK(t, h.Extend(background, time.Hour))
 		time.Sleep(time.Second)
 		kit.Away(d)
@@ -151,19 +160,7 @@ func TestExtendDuringRenewal(t *testing.T) {
 // is kept until its key has gone, so that Unlock removes it.
 func TestForgottenTooEarly(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client(holdfast.WithMargin(10 * time.Second))
-		var renewals atomic.Int64
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
-			if call.Script.Name() == "renew" && renewals.Add(1) == 2 { // the first is sent when the hold begins to listen
-				return memdriver.Fault{DelayReply: 500 * time.Millisecond}
-			}
-			return memdriver.Fault{}
-		})
-		h := kit.Must(t)(w.Lock(c).Lock(background))
-		time.Sleep(11 * time.Second)
-		if renewals.Load() != 2 {
-			t.Fatal(renewals.Load())
-		}
+		c, _, h := duringRenewal(t, w, holdfast.WithMargin(10*time.Second))
 		n2 := kit.Must(t)(w.Lock(c).Lock(holdfast.WithOwner(background, h.Owner()), holdfast.FixedLease(time.Hour)))
 		time.Sleep(time.Second)
 		kit.Unlock(t, h)
@@ -380,33 +377,12 @@ func TestClearBetweenNested(t *testing.T) {
 	})
 }
 
-// A MultiLock clears in the same way.
-func TestMultiLateReleaseAfterLoss(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		two := 0
-		for range 20 {
-			c, d := w.Client(holdfast.WithMargin(10 * time.Second))
-			rival, _ := w.Client()
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			all := holdfast.NewMultiLock(c.NewMutex("x"), c.NewMutex("y"))
-			h := kit.Must(t)(c.NewMutex("x").Lock(ctx))
-			kit.Away(d)
-			<-h.Context().Done()
-			time.Sleep(2500 * time.Millisecond)
-			kit.Once(d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
-			kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-			next := kit.Must(t)(all.Lock(ctx))
-			time.Sleep(time.Second)
-			if r, err := rival.NewMutex("x").TryLock(background); err == nil {
-				if next.Context().Err() == nil {
-					two++
-				}
-				_ = r.Unlock()
-			}
-			_ = next.Unlock()
-		}
-		if two > 0 {
-			t.Errorf("two inside in %d of 20", two)
+// fakeFenced runs f under fake time for each kind whose holds have tokens.
+func fakeFenced(t *testing.T, f func(t *testing.T, w *kit.World)) {
+	t.Helper()
+	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
+		if w.Kind.Fenced() {
+			f(t, w)
 		}
 	})
 }
@@ -414,50 +390,38 @@ func TestMultiLateReleaseAfterLoss(t *testing.T) {
 // A nested Lock whose outer hold is unlocked while it is under way becomes the only
 // hold: it has the token of the run of holds that goes on.
 func TestTokenOfANestedHoldThatOutlives(t *testing.T) {
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		if !strings.Contains(k.Name, "fenced") {
-			return
+	fakeFenced(t, func(t *testing.T, w *kit.World) {
+		c, d := w.Client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		h := kit.Must(t)(w.Lock(c).Lock(ctx))
+		kit.Once(d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		nested := kit.Waiting(t, w.Lock(c), ctx)
+		kit.Unlock(t, h)
+		n := <-nested
+		w.WantCount("x", n.Owner(), 1)
+		if n.Token() < h.Token() {
+			t.Errorf("token %d, the outer hold's was %d", n.Token(), h.Token())
 		}
-		kit.FakeKind(t, k, func(t *testing.T, w *kit.World) {
-			c, d := w.Client()
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			h := kit.Must(t)(w.Lock(c).Lock(ctx))
-			kit.Once(d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
-			nested := make(chan *holdfast.Hold, 1)
-			go func() { nested <- kit.Must(t)(w.Lock(c).Lock(ctx)) }()
-			synctest.Wait()
-			kit.Unlock(t, h)
-			n := <-nested
-			w.WantCount("x", n.Owner(), 1)
-			if n.Token() < h.Token() {
-				t.Errorf("token %d, the outer hold's was %d", n.Token(), h.Token())
-			}
-			kit.Unlock(t, n)
-		})
+		kit.Unlock(t, n)
 	})
 }
 
 // The owner's next hold has a token of its own, though a call of that owner was under way all the time.
 func TestTokenOfTheNextRun(t *testing.T) {
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		if !strings.Contains(k.Name, "fenced") {
-			return
+	fakeFenced(t, func(t *testing.T, w *kit.World) {
+		c, d := w.Client()
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		h := kit.Must(t)(w.Lock(c).Lock(ctx))
+		kit.Once(d, "release", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- h.Unlock() }()
+		synctest.Wait()
+		next := kit.Must(t)(w.Lock(c).Lock(ctx))
+		kit.OK(t, <-unlocked)
+		if next.Token() <= h.Token() {
+			t.Errorf("token %d, the hold's before was %d", next.Token(), h.Token())
 		}
-		kit.FakeKind(t, k, func(t *testing.T, w *kit.World) {
-			c, d := w.Client()
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			h := kit.Must(t)(w.Lock(c).Lock(ctx))
-			kit.Once(d, "release", memdriver.Fault{DelayReply: 500 * time.Millisecond})
-			unlocked := make(chan error, 1)
-			go func() { unlocked <- h.Unlock() }()
-			synctest.Wait()
-			next := kit.Must(t)(w.Lock(c).Lock(ctx))
-			kit.OK(t, <-unlocked)
-			if next.Token() <= h.Token() {
-				t.Errorf("token %d, the hold's before was %d", next.Token(), h.Token())
-			}
-			kit.Unlock(t, next)
-		})
+		kit.Unlock(t, next)
 	})
 }
 
