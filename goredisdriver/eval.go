@@ -2,7 +2,6 @@ package goredisdriver
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -89,7 +88,7 @@ func (c *command) result(err error) (any, error) {
 	if err != nil {
 		return nil, classify(err, c.text.written.Load())
 	}
-	return normalise(c.Val())
+	return driverkit.Reply(c.Val())
 }
 
 // scriptText is the script argument of a call. go-redis encodes it with
@@ -113,26 +112,3 @@ func (s *scriptText) MarshalBinary() ([]byte, error) {
 
 // String returns the argument for hooks that print commands.
 func (s *scriptText) String() string { return s.text }
-
-// normalise turns what go-redis makes of a reply into what the port promises.
-func normalise(reply any) (any, error) {
-	switch reply := reply.(type) {
-	case nil, int64, string:
-		return reply, nil
-	case []any:
-		list := make([]any, len(reply))
-		for i, element := range reply {
-			var err error
-			if list[i], err = normalise(element); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
-	case error:
-		// An error inside an array. The script has made it itself.
-		return nil, &driver.Error{MayHaveRun: true, Err: reply}
-	default:
-		// Only a script that asks for RESP3 replies can come here.
-		return nil, &driver.Error{MayHaveRun: true, Err: fmt.Errorf("goredisdriver: reply of type %T", reply)}
-	}
-}

@@ -100,7 +100,7 @@ func (d *Driver) outcome(ctx context.Context, result rueidis.RedisResult, spared
 	reply, err := result.ToAny()
 	switch {
 	case err == nil:
-		reply, err = normalise(reply)
+		reply, err = driverkit.Reply(reply)
 	case rueidis.IsRedisNil(err):
 		reply, err = nil, nil // nil is what the script replied
 	case spared && errors.Is(err, rueidis.ErrClosing): // not the client's end, but the connection's
@@ -256,27 +256,4 @@ func classify(ctx context.Context, err error) *driver.Error {
 		return driver.ConnectionError(fmt.Errorf("rueidisdriver: connection ended by another call: %w", os.ErrDeadlineExceeded), false)
 	}
 	return driver.ConnectionError(err, dialling || errors.Is(err, rueidis.ErrNoSlot))
-}
-
-// normalise turns what rueidis makes of a reply into what the port promises.
-func normalise(reply any) (any, error) {
-	switch reply := reply.(type) {
-	case nil, int64, string:
-		return reply, nil
-	case []any:
-		list := make([]any, len(reply))
-		for i, element := range reply {
-			var err error
-			if list[i], err = normalise(element); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
-	case error:
-		// An error inside an array. The script has made it itself.
-		return nil, &driver.Error{MayHaveRun: true, Err: reply}
-	default:
-		// Only a script that asks for RESP3 replies can come here.
-		return nil, &driver.Error{MayHaveRun: true, Err: fmt.Errorf("rueidisdriver: reply of type %T", reply)}
-	}
 }

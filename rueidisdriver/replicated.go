@@ -52,7 +52,7 @@ func (d *Driver) evalReplicated(ctx context.Context, call driver.Call, try repli
 			try.client, try.node, try.asking = d.client.Nodes()[addr], nil, asking
 			d.cluster.forgetSlots()
 		case err == nil:
-			reply, err = normalise(reply)
+			reply, err = driverkit.Reply(reply)
 			return reply, acknowledged, err
 		case rueidis.IsRedisNil(err):
 			return nil, acknowledged, nil

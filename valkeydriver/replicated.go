@@ -54,7 +54,7 @@ func (d *Driver) evalReplicated(ctx context.Context, call driver.Call, try repli
 			try.client, try.node, try.asking = d.client.Nodes()[addr], nil, asking
 			d.cluster.forgetSlots()
 		case err == nil:
-			reply, err = normalise(reply)
+			reply, err = driverkit.Reply(reply)
 			return reply, acknowledged, err
 		case valkey.IsValkeyNil(err):
 			return nil, acknowledged, nil

@@ -10,6 +10,8 @@
 //   - [RunAssigner] is the loop in which a listener assigns subscriptions to connections, and
 //     [Backoff] says how long it waits after a failure.
 //
+// [Reply] checks what a script has replied.
+//
 // # Batches
 //
 // An adapter has a [Group] for each node. A call that arrives while others are under way waits
