@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/bench/contenders"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -21,7 +20,7 @@ func TestSpentAndMonitor(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	script := redis.NewScript(contenders.BareTake)
+	script := redis.NewScript("redis.call('HSET', KEYS[1], ARGV[1], 1) return redis.call('PEXPIRE', KEYS[1], ARGV[2])")
 	if err := script.Load(ctx, rdb).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ type Visitor struct {
 	Shared bool // others come as well
 	Turns  bool // nobody but writers comes, so it is known how long the lock was free
 	Hold   time.Duration
-	// who tells those apart between whom the lock is handed over: goroutines, or
+	// Who tells those apart between whom the lock is handed over: goroutines, or
 	// processes. It is above zero.
 	Who int64
 

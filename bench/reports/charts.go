@@ -77,10 +77,8 @@ func withFigures(entries []*workloads.Entry) (all []contenders.Contender) {
 // barChart completes a chart with a group of bars for each of these workloads.
 func barChart(c diagram, entries []*workloads.Entry, contenders []contenders.Contender, pick func(workloads.Figures) float64, ids ...string) diagram {
 	for _, id := range ids {
-		for _, w := range workloads.All() {
-			if w.ID == id {
-				c.groups = append(c.groups, groupTitle(w))
-			}
+		if w, found := workloads.Named(id); found {
+			c.groups = append(c.groups, groupTitle(w))
 		}
 	}
 	for _, who := range contenders {

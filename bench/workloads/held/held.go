@@ -38,7 +38,7 @@ type Holds struct {
 	// were not measured.
 	CPU, RedisCPU float64
 	Window        time.Duration
-	// lost holds have ended before they were given back.
+	// Lost holds have ended before they were given back.
 	Lost int
 }
 

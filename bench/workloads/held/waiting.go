@@ -21,7 +21,7 @@ type Waits struct {
 	Waiters, Locks int
 	memory
 
-	// returned waiters did not wait until the end, though no lock was free.
+	// Returned waiters did not wait until the end, though no lock was free.
 	Returned int
 }
 
