@@ -142,18 +142,16 @@ func unknownCommand(err error) bool {
 	return strings.Contains(text, "unknown command") || strings.Contains(text, "unknown subcommand")
 }
 
-// try tries what some kinds need.
+// try tries what some kinds need, and their line.
 func (p *probe) try(these []kind) {
-	list := func(of func(k kind) []string) []string {
-		var all []string
-		for _, k := range these {
-			all = append(all, of(k)...)
-		}
-		return unique(all)
+	var commands, keys, channels []string
+	for _, k := range append(slices.Clone(these), p.line()) {
+		commands = append(commands, p.commandsOf(k)...)
+		keys, channels = append(keys, words(k.keys)...), append(channels, words(k.channels)...)
 	}
-	p.tryCommands(list(p.commandsOf))
-	p.tryKeys(list(func(k kind) []string { return words(k.keys) }))
-	p.tryChannels(list(func(k kind) []string { return words(k.channels) }))
+	p.tryCommands(unique(commands))
+	p.tryKeys(unique(keys))
+	p.tryChannels(unique(channels))
 	p.trySubscribe()
 }
 

@@ -59,7 +59,7 @@ func rights(ctx context.Context, e *exam, n *node) findings {
 		// PUBSUB SHARDNUMSUB, by which clients ask, may be refused; this is known where that is.
 		p.sharded = !unknownCommand(n.client.Do(ctx, "SPUBLISH", fill(mutexChannel, name), 0).Err())
 	}
-	p.try(append(slices.Clone(these), p.line()))
+	p.try(these)
 	if p.err != nil {
 		return fail("Try again; the network may be bad.", "the rights could not be tried: %v", connect.Explain(p.err))
 	}
