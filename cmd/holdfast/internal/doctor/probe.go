@@ -144,15 +144,19 @@ func unknownCommand(err error) bool {
 
 // try tries what some kinds need, and their line.
 func (p *probe) try(these []kind) {
-	var commands, keys, channels []string
-	for _, k := range append(slices.Clone(these), p.line()) {
-		commands = append(commands, p.commandsOf(k)...)
-		keys, channels = append(keys, words(k.keys)...), append(channels, words(k.channels)...)
-	}
-	p.tryCommands(unique(commands))
-	p.tryKeys(unique(keys))
-	p.tryChannels(unique(channels))
+	these = append(slices.Clone(these), p.line())
+	p.tryCommands(needed(these, p.commandsOf))
+	p.tryKeys(needed(these, func(k kind) []string { return words(k.keys) }))
+	p.tryChannels(needed(these, func(k kind) []string { return words(k.channels) }))
 	p.trySubscribe()
+}
+
+// needed is what some kinds need, once each.
+func needed(these []kind, of func(k kind) []string) (all []string) {
+	for _, k := range these {
+		all = append(all, of(k)...)
+	}
+	return unique(all)
 }
 
 // tryCommands sends all commands.
