@@ -44,7 +44,6 @@ const seen = 30 * time.Second
 // take types the steps into a shell, and returns what is on the screen then, with the colours.
 func (p shot) take(ctx context.Context, temp string) (screen string, err error) {
 	tmux := func(args ...string) (string, error) {
-
 		out, err := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-f", "/dev/null", "-S", filepath.Join(temp, p.name)}, args...)...).CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("tmux %s: %w: %s", args[0], err, out)

@@ -90,10 +90,6 @@ type Config struct {
 
 // check refuses what cannot work, and sets the grace.
 func (c *Config) check() error {
-	if c.Grace == nil {
-		grace := min(DefaultGrace, c.Lease/4)
-		c.Grace = &grace
-	}
 	if err := c.checkKind(); err != nil {
 		return err
 	}
@@ -110,6 +106,14 @@ func (c *Config) check() error {
 		return fmt.Errorf("a longest run of %v is negative", c.MaxRun)
 	case len(c.Command) == 0 || c.Command[0] == "":
 		return errors.New("there is no command to run")
+	}
+	return c.checkGrace()
+}
+
+func (c *Config) checkGrace() error {
+	if c.Grace == nil {
+		grace := min(DefaultGrace, c.Lease/4)
+		c.Grace = &grace
 	}
 	if longest := c.Lease/2 - c.reserve() - time.Millisecond; *c.Grace < 0 || *c.Grace > longest {
 		return fmt.Errorf("a grace of %v does not fit into a lease of %v: the command must be dead before the lock "+
