@@ -85,7 +85,7 @@ test-without-hand-over: need-redis ## run the tests of test/ with the hand-over 
 
 short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test/servers $(call quoted,$(WAITING_HERE))
-	@$(TEST_ON) without-hand-over test/stress 'TestStress$$'
+	@$(TEST_ON) without-hand-over test/stress 'TestRWStress$$'
 
 .PHONY: test-main test-rest test-third
 test-main: need-redis

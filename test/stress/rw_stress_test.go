@@ -9,26 +9,21 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/protocol"
-	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// TestRWStress is TestStress for the read-write lock, with its flags; what it
-// adds to the features: d clients die, x no faults (then nobody may oversleep), j
-// threads of Redisson's take part.
+// TestRWStress runs random programs of the read-write lock. They have some features more: d clients die, x no faults (then nobody
+// may oversleep), j threads of Redisson's take part.
 // Beside what is checked at each grant, a monitor holds Redis against what the
-// holders believe, every so often. It takes longer, so it runs a quarter of the
-// seeds.
+// holders believe, every so often.
 func TestRWStress(t *testing.T) {
-	for seed := *stressFirst; seed < *stressFirst+uint64(*stressSeeds+3)/4; seed++ {
+	for seed := *stressFirst; seed < *stressFirst+uint64(*stressSeeds); seed++ {
 		kit.Fake(t, func(t *testing.T, w *kit.World) { newRWStress(t, w, seed).run() })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -45,7 +40,6 @@ type rwStress struct {
 	tokens  map[string]int64       // the last one of a lock; guarded by mu
 	theirs  map[*theirs]struct{}   // guarded by mu
 	stop    chan struct{}          // ends the monitor
-	dead    map[*stressClient]*atomic.Bool
 }
 
 // rwRecord is a hold that is handed out.
@@ -72,9 +66,9 @@ type rwWaiter struct {
 func newRWStress(t *testing.T, w *kit.World, seed uint64) *rwStress {
 	s := &rwStress{
 		stress: newStress(t, w, seed), holds: map[*rwRecord]struct{}{}, waiters: map[*rwWaiter]struct{}{},
-		changes: map[string]int{}, tokens: map[string]int64{}, stop: make(chan struct{}), dead: map[*stressClient]*atomic.Bool{},
-		theirs: map[*theirs]struct{}{},
+		changes: map[string]int{}, tokens: map[string]int64{}, stop: make(chan struct{}), theirs: map[*theirs]struct{}{},
 	}
+	s.kind = "rw"
 	if *stressOnly == "" {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		s.uses['d'] = rng.IntN(4) == 0
@@ -90,16 +84,7 @@ func newRWStress(t *testing.T, w *kit.World, seed uint64) *rwStress {
 
 func (s *rwStress) run() {
 	clients := []*stressClient{s.client(0), s.client(1), s.client(2)}
-	for _, c := range clients {
-		dead := &atomic.Bool{}
-		s.dead[c] = dead
-		c.d.SetFaults(func(call driver.Call) memdriver.Fault {
-			if dead.Load() {
-				return memdriver.Fault{LoseRequest: true}
-			}
-			return s.fault(c, call)
-		})
-	}
+	s.all = clients
 	rng := rand.New(rand.NewPCG(s.seed, 1))
 	var actors, monitor sync.WaitGroup
 	monitor.Go(s.monitor)
@@ -136,60 +121,33 @@ func (s *rwStress) run() {
 			c.d.LoseMessages(rng.IntN(2) == 0)
 		case s.uses['d'] && rng.IntN(6) == 0 && c.id > 0: // one survives
 			s.logf("client %d dies", c.id)
-			s.dead[c].Store(true)
+			c.dead.Store(true)
 			c.closed.Store(true)
 		case rng.IntN(4) == 0:
-			c.mu.Lock()
-			c.faulty = []float64{0, 0.2, 0.5, 1}[rng.IntN(4)]
-			c.mu.Unlock()
+			s.changeLuck(c, rng)
 		}
 	}
-	if c := clients[rng.IntN(len(clients))]; s.uses['k'] && !s.dead[c].Load() {
+	if c := clients[rng.IntN(len(clients))]; s.uses['k'] && !c.dead.Load() {
 		s.close(c)
 	}
-	s.rest(clients, &actors)
+	s.rest(&actors)
 	close(s.stop)
 	monitor.Wait()
 }
 
 // rest ends all faults; everything must come to rest, and nothing be left.
-func (s *rwStress) rest(clients []*stressClient, actors *sync.WaitGroup) {
-	s.calm.Store(true)
-	s.stopping.Store(true)
-	for _, c := range clients {
-		c.d.LoseMessages(false)
-	}
-	s.logf("calm")
-	calm := time.Now()
-	actors.Wait()
-	if took, most := time.Since(calm), 20*(s.lease+time.Minute); took > most {
-		s.failf("the actors needed %v to come to rest", took)
-	}
-	died := false
-	for _, dead := range s.dead {
-		died = died || dead.Load()
-	}
-	if died || s.uses['j'] || s.uses['k'] {
+func (s *rwStress) rest(actors *sync.WaitGroup) {
+	s.comeToRest(actors)
+	if s.uses['d'] || s.uses['j'] || s.uses['k'] {
 		time.Sleep(2*s.lease + protocol.PlaceLives + 10*time.Second) // what the dead ones, Redisson and Close left behind
 	}
-	time.Sleep(4*s.timeout + 4*time.Second) // the sends' limits, and what is said after them
 	for key := range strings.FieldsSeq(s.w.Do("KEYS", "*")) {
 		if !strings.HasPrefix(key, "redisson_lock_token") {
 			s.failf("left in Redis: %s (%v)", key, s.w.PTTL(key))
 		}
 		s.w.Do("DEL", key)
 	}
-	var closing sync.WaitGroup
-	for _, c := range clients {
-		closing.Go(func() {
-			if s.dead[c].Load() {
-				_ = c.Close() // nobody hears of it
-				return
-			}
-			s.close(c)
-		})
-	}
-	closing.Wait()
+	s.closeAll()
 	synctest.Wait() // of a dead one, Close gives up, and the rest of it goes on for a moment
 }
 
