@@ -1,17 +1,13 @@
 package scripts
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/internal/protocol"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -28,8 +24,10 @@ type fairLine struct {
 
 func onEveryFairLine(t *testing.T, f func(l fairLine)) {
 	t.Helper()
-	onEveryLine(t, func(l *linedUp) { f(fairLine{l, protocol.Fair{Mutex: l.Mutex}}) })
+	onEveryLine(t, func(l *linedUp) { f(fairly(l)) })
 }
+
+func fairly(l *linedUp) fairLine { return fairLine{l, protocol.Fair{Mutex: l.Mutex}} }
 
 func (l fairLine) queue() string         { return protocol.FairQueueKey(l.name) }
 func (l fairLine) own(who string) string { return protocol.WaiterChannel(l.name, who) }
@@ -251,7 +249,7 @@ func TestFairGrantBehindManyDead(t *testing.T) {
 // long. The dead are not counted.
 func TestFairGrantHints(t *testing.T) {
 	inMemoryLine(t, func(lined *linedUp) { // a real server may take so long for all that the first are dead
-		l := fairLine{lined, protocol.Fair{Mutex: lined.Mutex}}
+		l := fairly(lined)
 		l.held()
 		for i := range 400 {
 			owner, at := l.owner(), l.now()
@@ -282,8 +280,7 @@ func TestFairGrantHints(t *testing.T) {
 // A clock that is set back makes nobody live for longer, and drops nobody.
 func TestFairGrantClockSetBack(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		l := fairLine{linedUp: &linedUp{protocol.NewMutex("x"), t, "x", w.Server.Driver(), "PUBLISH", w.Do}}
-		l.fair = protocol.Fair{Mutex: l.Mutex}
+		l := fairly(&linedUp{protocol.NewMutex("x"), t, "x", w.Server.Driver(), nil, "PUBLISH", w.Do})
 		l.held()
 		var line []string
 		for range 200 {
@@ -309,20 +306,8 @@ func TestFairGrantClockSetBack(t *testing.T) {
 // granted the lock finds out by asking.
 func TestFairGrantRights(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	try := func(what string, rules []string, f func(l, admin fairLine)) {
-		t.Run(what, func(t *testing.T) {
-			admin := realLine(t, s, kit.GoRedis("line", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil))
-			l := *admin
-			for i := range rules {
-				rules[i] = strings.ReplaceAll(rules[i], "NAME", l.name)
-			}
-			l.driver = kit.Limited(t, s, "go-redis", kit.Fresh(), rules).Open(t)
-			f(fairLine{&l, protocol.Fair{Mutex: l.Mutex}}, fairLine{admin, protocol.Fair{Mutex: l.Mutex}})
-		})
-	}
-	keys := []string{"+@all", "&*", "~NAME", "~redisson_lock_queue:{NAME}", "~redisson_lock_timeout:{NAME}", "~holdfast_lock_waiting:{NAME}"}
-	try("keys", keys, func(l, _ fairLine) {
+	t.Run("keys", func(t *testing.T) {
+		l := fairly(startLine(t).limited("+@all", "&*", "~NAME", "~redisson_lock_queue:{NAME}", "~redisson_lock_timeout:{NAME}", "~holdfast_lock_waiting:{NAME}"))
 		holder, owner := l.held(), l.owner()
 		own, hear := l.listen(l.own(owner)), l.listen(l.grants(owner))
 		if place, _ := protocol.ReadPlace(l.wantCode("ask", script.Refused, l.asking(owner, "n"))); place >= 0 {
@@ -337,46 +322,22 @@ func TestFairGrantRights(t *testing.T) {
 		l.wantCode("leave", script.Refused, l.fair.Leave(owner))
 		l.wantLine()
 	})
-	for lacking, rules := range kit.NotPublishing(t, s) {
-		try("to publish: "+lacking, rules, func(l, admin fairLine) {
-			holder := l.held()
-			first := l.inLine("n")
-			heard := admin.listen(admin.grants(first))
-			if reply := l.wantCode("release", script.Done, l.fair.Release(holder, 1, 0)); reply.Untold() == "" {
-				l.t.Errorf("it does not say that nobody was told: %v", reply.Rest)
-			}
-			l.wantHeld(first, 3*time.Second)
-			l.wantHeard(heard, "")
-			l.wantCode("ask", script.Done, l.asking(first, "m"))
-			l.wantHeld(first, lineLease)
-		})
-	}
+	withoutPublishing(t, func(own, admin *linedUp) {
+		l := fairly(own)
+		holder, first := l.held(), l.inLine("n")
+		l.wantUntold(l.fair.Release(holder, 1, 0), first, admin.listen(admin.grants(first)))
+		l.wantCode("ask", script.Done, l.asking(first, "m"))
+		l.wantHeld(first, lineLease)
+	})
 }
 
 // Messages that belong to a shard are those of one lock.
 func TestFairGrantSharded(t *testing.T) {
-	t.Parallel()
-	if !redistest.AtLeast(t, 7, 0) {
-		return // it has none
-	}
-	s := redistest.Start(t)
-	l := realLine(t, s, kit.GoRedis("line", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil))
-	l.publish = "SPUBLISH"
-	f := fairLine{l, protocol.Fair{Mutex: l.Mutex}}
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer func() { kit.OK(t, rdb.Close()) }()
-	holder, first := f.held(), f.owner()
-	f.wantCode("ask", script.Refused, f.asking(first, "n"))
-	sub := rdb.SSubscribe(background, l.grants(first))
-	defer func() { kit.OK(t, sub.Close()) }()
-	if _, err := sub.Receive(background); err != nil {
-		t.Fatal(err)
-	}
-	f.release(holder)
-	f.wantHeld(first, 3*time.Second)
-	ctx, cancel := context.WithTimeout(background, kit.Soon)
-	defer cancel()
-	if m, err := sub.ReceiveMessage(ctx); err != nil || m.Payload != "n" {
-		t.Errorf("%v, %v", m, err)
-	}
+	onShards(t, func(lined *linedUp, first string) {
+		l := fairly(lined)
+		holder := l.held()
+		l.wantCode("ask", script.Refused, l.asking(first, "n"))
+		l.release(holder)
+		l.wantHeld(first, 3*time.Second)
+	})
 }

@@ -1,8 +1,8 @@
 package scripts
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -27,7 +27,8 @@ type linedUp struct {
 	t       *testing.T
 	name    string
 	driver  driver.Driver
-	publish string // the command
+	server  *redistest.Server // nil: in memory
+	publish string            // the command
 	do      func(args ...string) string
 }
 
@@ -35,19 +36,26 @@ type linedUp struct {
 func inMemoryLine(t *testing.T, f func(l *linedUp)) {
 	t.Helper()
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		f(&linedUp{protocol.NewMutex("x"), t, "x", w.Server.Driver(), "PUBLISH", w.Do})
+		f(&linedUp{protocol.NewMutex("x"), t, "x", w.Server.Driver(), nil, "PUBLISH", w.Do})
 		w.Do("FLUSHALL")
 	})
 }
 
-// realLine returns one on a server, as a platform reaches it.
-func realLine(t *testing.T, s *redistest.Server, p *kit.Platform) *linedUp {
+// realLine returns one on a server.
+func realLine(t *testing.T, s *redistest.Server) *linedUp {
 	t.Helper()
 	do, name := kit.Direct(t, s), kit.Fresh()
-	return &linedUp{protocol.NewMutex(name), t, name, p.Open(t), "PUBLISH", func(args ...string) string {
+	d := kit.GoRedis("line", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil).Open(t)
+	return &linedUp{protocol.NewMutex(name), t, name, d, s, "PUBLISH", func(args ...string) string {
 		t.Helper()
 		return strings.Join(do(t, "", args...), " ")
 	}}
+}
+
+// startLine returns one on a server of its own.
+func startLine(t *testing.T) *linedUp {
+	t.Helper()
+	return realLine(t, redistest.Start(t))
 }
 
 // onEveryLine runs f on the server in memory, and on a real one.
@@ -55,10 +63,7 @@ func onEveryLine(t *testing.T, f func(l *linedUp)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) { inMemoryLine(t, f) })
 	t.Parallel() // fake time is not for tests beside those on real servers: see faketime.Test
-	t.Run("redis", func(t *testing.T) {
-		s := redistest.Start(t)
-		f(realLine(t, s, kit.GoRedis("line", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil)))
-	})
+	t.Run("redis", func(t *testing.T) { f(startLine(t)) })
 }
 
 func (l *linedUp) line() string { return protocol.Prefixed("holdfast_line", l.name) }
@@ -262,21 +267,6 @@ func TestLineScriptStand(t *testing.T) {
 	})
 }
 
-// Who tries without a number is refused, and stands nowhere.
-func TestLineScriptOfNobody(t *testing.T) {
-	onEveryLine(t, func(l *linedUp) {
-		holder := l.held()
-		reply := l.wantCode("try", script.Refused, l.try(l.owner()))
-		if got, _ := protocol.ReadPlace(reply); got != -1 {
-			l.t.Errorf("place %d", got)
-		}
-		if got := protocol.ReadRefusal(reply).Holder; got != holder {
-			l.t.Errorf("held by %q", got)
-		}
-		l.wantLine()
-	})
-}
-
 // The first ask often, and when the key ends; the others ask more seldom the more they are. Who does so is believed to live three
 // times as long.
 func TestLineScriptHints(t *testing.T) {
@@ -329,7 +319,7 @@ func TestLineScriptRelease(t *testing.T) {
 		lastHears, firstHears := l.listen(l.grants(last)), l.listen(l.grants(first))
 		l.stand(first, "f1", 0)
 		time.Sleep(time.Microsecond)
-		l.stand(last, "l1", 1)
+		l.wantCode("ask", script.Refused, l.Acquire(protocol.Acquire{Owner: last, To: 1, Lease: 900 * time.Millisecond, Number: "l1"}))
 		l.stand(first, "f2", 0)
 
 		granted := func(what string, r script.Request, want bool) {
@@ -346,10 +336,14 @@ func TestLineScriptRelease(t *testing.T) {
 		l.wantLine(last)
 		l.wantReply("0", "HEXISTS", l.asks(), first)
 		l.wantCode("release again", script.Refused, l.release(holder))
+		l.wantCode("ask of the holder", script.Done, l.ask(first, "m"))
+		l.wantHeld(first, lineLease)
+		l.wantCode("ask with a shorter lease", script.Done, l.Acquire(protocol.Acquire{Owner: first, To: 1, Lease: time.Second, Number: "k"}))
+		l.wantHeld(first, lineLease)
 
 		granted("the first's release", l.release(first), true)
 		l.wantHeard(lastHears, "l1")
-		l.wantHeld(last, 3*time.Second)
+		l.wantHeld(last, 900*time.Millisecond) // as long as it wants
 		l.wantLine()
 		l.wantHeard(all, "")
 
@@ -357,17 +351,6 @@ func TestLineScriptRelease(t *testing.T) {
 		l.wantHeard(all, protocol.Released)
 		l.wantHeard(firstHears, "")
 		l.wantFree()
-	})
-}
-
-// A grant lasts for as long as was asked for.
-func TestLineScriptShortGrant(t *testing.T) {
-	onEveryLine(t, func(l *linedUp) {
-		holder, owner := l.held(), l.owner()
-		l.listen(l.grants(owner))
-		l.wantCode("ask", script.Refused, l.Acquire(protocol.Acquire{Owner: owner, To: 1, Lease: 900 * time.Millisecond, Number: "n"}))
-		l.wantCode("release", script.Done, l.release(holder))
-		l.wantHeld(owner, 900*time.Millisecond)
 	})
 }
 
@@ -443,49 +426,37 @@ func TestLineScriptDropsTheSilent(t *testing.T) {
 // Who finds the lock free takes it if it is the first of those who hear, and else grants it to that one.
 func TestLineScriptOfAFreeLock(t *testing.T) {
 	onEveryLine(t, func(l *linedUp) {
-		begin := func() (deaf, first, second string, firstHears func() string) {
-			l.t.Helper()
+		third := l.owner()
+		for what, row := range map[string]struct {
+			ask   func(first, second string) script.Request
+			code  script.Code
+			lives time.Duration // the first's hold
+			heard string        // by the first
+			line  []string      // behind the second
+		}{
+			"the first asks":  {func(first, _ string) script.Request { return l.ask(first, "again") }, script.Done, lineLease, "", nil},
+			"the second asks": {func(_, second string) script.Request { return l.ask(second, "again") }, script.Refused, 3 * time.Second, "n1", nil},
+			"a third asks":    {func(_, _ string) script.Request { return l.ask(third, "n") }, script.Refused, 3 * time.Second, "n1", []string{third}},
+			"somebody tries":  {func(_, _ string) script.Request { return l.try(l.owner()) }, script.Refused, 3 * time.Second, "n1", nil},
+		} {
 			l.held()
-			deaf, first, second = l.owner(), l.owner(), l.owner()
-			firstHears = l.listen(l.grants(first))
+			deaf, first, second := l.owner(), l.owner(), l.owner()
+			hears := l.listen(l.grants(first))
 			l.listen(l.grants(second))
 			for i, owner := range []string{deaf, first, second} {
 				l.stand(owner, fmt.Sprint("n", i), int64(i))
 				time.Sleep(time.Microsecond)
 			}
 			l.do("DEL", l.name)
-			return deaf, first, second, firstHears
+			reply := l.wantCode(what, row.code, row.ask(first, second))
+			if got := protocol.ReadRefusal(reply).Holder; row.code == script.Refused && got != first {
+				l.t.Errorf("%s: held by %q, want %q", what, got, first)
+			}
+			l.wantHeld(first, row.lives)
+			l.wantHeard(hears, row.heard)
+			l.wantLine(append([]string{second}, row.line...)...)
+			l.do("DEL", l.name, l.line(), l.asks())
 		}
-		_, first, second, heard := begin()
-		l.wantCode("the first asks", script.Done, l.ask(first, "again"))
-		l.wantHeld(first, lineLease)
-		l.wantHeard(heard, "") // it is answered
-		l.wantLine(second)
-		l.do("DEL", l.name, l.line(), l.asks())
-
-		_, first, second, heard = begin()
-		l.stand(second, "again", 0) // the one before it has it
-		l.wantHeld(first, 3*time.Second)
-		l.wantHeard(heard, "n1")
-		l.wantLine(second)
-		l.do("DEL", l.name, l.line(), l.asks())
-
-		_, first, second, heard = begin()
-		third := l.inLine("third", 1)
-		l.wantHeld(first, 3*time.Second)
-		l.wantHeard(heard, "n1")
-		l.wantLine(second, third)
-		l.do("DEL", l.name, l.line(), l.asks())
-
-		_, first, second, heard = begin()
-		reply := l.wantCode("TryLock", script.Refused, l.try(l.owner()))
-		if got := protocol.ReadRefusal(reply).Holder; got != first {
-			l.t.Errorf("held by %q, want %q", got, first)
-		}
-		l.wantHeld(first, 3*time.Second)
-		l.wantHeard(heard, "n1")
-		l.wantLine(second)
-		l.do("DEL", l.name, l.line(), l.asks())
 
 		// The deaf keep nobody out.
 		for what, request := range map[string]func(string) script.Request{
@@ -501,22 +472,6 @@ func TestLineScriptOfAFreeLock(t *testing.T) {
 			l.wantLine()
 			l.do("DEL", l.name)
 		}
-	})
-}
-
-// Who was granted the lock and asks is answered that it has it, with the full lease, which an ask never makes shorter.
-func TestLineScriptAskOfTheHolder(t *testing.T) {
-	onEveryLine(t, func(l *linedUp) {
-		holder, owner := l.held(), l.owner()
-		l.listen(l.grants(owner))
-		l.stand(owner, "n", 0)
-		l.wantCode("release", script.Done, l.release(holder))
-		l.wantHeld(owner, 3*time.Second)
-		l.wantCode("ask", script.Done, l.ask(owner, "m"))
-		l.wantHeld(owner, lineLease)
-		l.wantCode("ask with a shorter lease", script.Done, l.Acquire(protocol.Acquire{Owner: owner, To: 1, Lease: time.Second, Number: "k"}))
-		l.wantHeld(owner, lineLease)
-		l.wantLine()
 	})
 }
 
@@ -739,21 +694,28 @@ func TestLineScriptOverwritten(t *testing.T) {
 			}
 			holder, owner := l.held(), l.owner()
 			l.stand(owner, "n", place)
-			if _, err := protocol.ReadState(l.wantCode("inspect", script.Done, l.Inspect())); err != nil {
-				l.t.Error(err)
-			}
+			_, err := protocol.ReadState(l.wantCode("inspect", script.Done, l.Inspect()))
+			kit.OK(l.t, err)
 			l.stand(owner, "n", place)
-			l.wantCode("release", script.Done, l.release(holder))
-			l.wantFree()
-			l.wantCode("ask", script.Done, l.ask(owner, "n"))
-			l.wantCode("leave gives it back", script.Done, l.Leave(owner))
-			l.wantFree()
-			l.wantCode("try", script.Done, l.try(owner))
-			l.stand(l.owner(), "n", place)
-			l.wantCode("force", script.Done, l.Force([]string{owner}))
-			l.wantFree()
-			l.wantCode("try", script.Done, l.try(owner))
-			l.wantCode("retain", script.Done, l.Retain(owner, 1, l.owner(), time.Second))
+			for _, step := range []struct {
+				what string
+				does script.Request
+			}{
+				{"release", l.release(holder)},
+				{"ask", l.ask(owner, "n")},
+				{"leave gives it back", l.Leave(owner)},
+				{"try", l.try(owner)},
+				{"force", l.Force([]string{owner})},
+				{"try", l.try(owner)},
+				{"retain", l.Retain(owner, 1, l.owner(), time.Second)},
+			} {
+				l.wantCode(step.what, script.Done, step.does)
+				if slices.Contains([]string{"ask", "try", "retain"}, step.what) {
+					l.stand(l.owner(), "n", place)
+				} else {
+					l.wantFree()
+				}
+			}
 			l.do("DEL", l.name)
 			l.wantCode("try", script.Done, l.try(holder))
 			l.stand(owner, "n", place)
@@ -765,17 +727,6 @@ func TestLineScriptOverwritten(t *testing.T) {
 			l.wantFree()
 			l.wantHeard(all, protocol.Released)
 		}
-	})
-}
-
-// The line has the slot of a lock that brings a tag of its own.
-func TestLineScriptOfATag(t *testing.T) {
-	inMemoryLine(t, func(l *linedUp) {
-		l.Mutex, l.name = protocol.NewMutex("a{b}c"), "a{b}c"
-		l.held()
-		owner := l.inLine("n", 0)
-		l.wantLine(owner)
-		l.wantReply("a{b}c holdfast_asks:a{b}c holdfast_line:a{b}c", "KEYS", "*")
 	})
 }
 
@@ -799,58 +750,76 @@ func TestLineScriptScattered(t *testing.T) {
 	})
 }
 
-// Messages that belong to a shard are those of one lock, and all who listen are known.
-func TestLineScriptSharded(t *testing.T) {
+// onShards runs f on a real server, where the messages of first belong to a shard. It hears n there.
+func onShards(t *testing.T, f func(l *linedUp, first string)) {
+	t.Helper()
 	t.Parallel()
 	if !redistest.AtLeast(t, 7, 0) {
 		return // it has none
 	}
-	s := redistest.Start(t)
-	l := realLine(t, s, kit.GoRedis("line", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil))
+	l := startLine(t)
 	l.publish = "SPUBLISH"
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	first := l.owner()
+	rdb := redis.NewClient(&redis.Options{Addr: l.server.Addr()})
 	defer func() { kit.OK(t, rdb.Close()) }()
-	deaf, first := l.owner(), l.owner()
 	sub := rdb.SSubscribe(background, l.grants(first))
 	defer func() { kit.OK(t, sub.Close()) }()
-	if _, err := sub.Receive(background); err != nil {
-		t.Fatal(err)
-	}
-	l.listen(protocol.GrantChannel(strings.TrimSuffix(deaf, ":1"), l.name, false)) // in vain
-	if id := strings.TrimSuffix(first, ":1"); l.grants(first) != l.line()+":"+id {
-		t.Errorf("it listens on %q", l.grants(first))
-	}
-	holder := l.held()
-	for _, owner := range []string{deaf, first} {
-		l.wantCode("ask", script.Refused, l.Acquire(protocol.Acquire{Owner: owner, To: 1, Lease: lineLease, Number: "n", Scattered: true}))
-	}
-	l.wantCode("release", script.Done, l.release(holder))
-	l.wantHeld(first, 3*time.Second)
-	ctx, cancel := context.WithTimeout(background, kit.Soon)
-	defer cancel()
-	if m, err := sub.ReceiveMessage(ctx); err != nil || m.Payload != "n" {
+	_, err := sub.Receive(background)
+	kit.OK(t, err)
+	f(l, first)
+	if m, err := sub.ReceiveMessage(background); err != nil || m.Payload != "n" {
 		t.Errorf("%v, %v", m, err)
 	}
-	l.wantLine()
+}
+
+// Messages that belong to a shard are those of one lock, and all who listen are known.
+func TestLineScriptSharded(t *testing.T) {
+	onShards(t, func(l *linedUp, first string) {
+		deaf := l.owner()
+		l.listen(protocol.GrantChannel(strings.TrimSuffix(deaf, ":1"), l.name, false)) // in vain
+		if id := strings.TrimSuffix(first, ":1"); l.grants(first) != l.line()+":"+id {
+			t.Errorf("it listens on %q", l.grants(first))
+		}
+		holder := l.held()
+		for _, owner := range []string{deaf, first} {
+			l.wantCode("ask", script.Refused, l.Acquire(protocol.Acquire{Owner: owner, To: 1, Lease: lineLease, Number: "n", Scattered: true}))
+			time.Sleep(time.Microsecond)
+		}
+		l.wantCode("release", script.Done, l.release(holder))
+		l.wantHeld(first, 3*time.Second)
+		l.wantLine()
+	})
+}
+
+// limited is the lock as a user reaches it who has these rights alone.
+func (l *linedUp) limited(rules ...string) *linedUp {
+	l.t.Helper()
+	own := *l
+	for i := range rules {
+		rules[i] = strings.ReplaceAll(rules[i], "NAME", l.name)
+	}
+	own.driver = kit.Limited(l.t, l.server, "go-redis", kit.Fresh(), rules).Open(l.t)
+	return &own
+}
+
+// withoutPublishing runs f with a lock as one reaches it who may do all but publish.
+func withoutPublishing(t *testing.T, f func(l, admin *linedUp)) {
+	t.Helper()
+	admin := startLine(t)
+	for lacking, rules := range kit.NotPublishing(t, admin.server) {
+		t.Run("to publish: "+lacking, func(t *testing.T) {
+			admin := realLine(t, admin.server)
+			f(admin.limited(rules...), admin)
+		})
+	}
 }
 
 // Without rights to the line there is none. Without the right to ask who listens, all are believed to; without that to publish, whoever
 // is granted the lock finds out by asking.
 func TestLineScriptRights(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	run := func(what string, rules []string, f func(l, admin *linedUp)) {
-		t.Run(what, func(t *testing.T) {
-			admin := realLine(t, s, kit.GoRedis("line", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil))
-			l := *admin
-			for i := range rules {
-				rules[i] = strings.ReplaceAll(rules[i], "NAME", l.name)
-			}
-			l.driver = kit.Limited(t, s, "go-redis", kit.Fresh(), rules).Open(t)
-			f(&l, admin)
-		})
-	}
-	run("keys", []string{"+@all", "~NAME", "&*"}, func(l, _ *linedUp) {
+	t.Run("keys", func(t *testing.T) {
+		l := startLine(t).limited("+@all", "~NAME", "&*")
 		holder, owner := l.held(), l.owner()
 		l.stand(owner, "n", -1)
 		l.wantCode("leave", script.Refused, l.Leave(owner))
@@ -863,7 +832,9 @@ func TestLineScriptRights(t *testing.T) {
 		l.wantCode("retain", script.Done, l.Retain(owner, 1, l.owner(), time.Second))
 		l.wantLine()
 	})
-	run("keys of the holder alone", []string{"+@all", "~NAME", "&*"}, func(l, admin *linedUp) {
+	t.Run("keys of the holder alone", func(t *testing.T) {
+		admin := startLine(t)
+		l := admin.limited("+@all", "~NAME", "&*")
 		holder := l.held()
 		first, second := admin.owner(), admin.owner()
 		heard := admin.listen(admin.grants(first))
@@ -875,24 +846,29 @@ func TestLineScriptRights(t *testing.T) {
 		admin.wantHeld(first, 3*time.Second)
 		admin.wantHeard(heard, "n")
 	})
-	run("the command that counts listeners", []string{"+@all", "-pubsub", "~*", "&*"}, func(l, _ *linedUp) {
+	t.Run("the command that counts listeners", func(t *testing.T) {
+		l := startLine(t).limited("+@all", "-pubsub", "~*", "&*")
 		holder := l.held()
 		first := l.inLine("n", 0)
 		l.wantCode("release", script.Done, l.release(holder))
 		l.wantHeld(first, 3*time.Second)
 	})
-	for lacking, rules := range kit.NotPublishing(t, s) {
-		run("to publish: "+lacking, rules, func(l, admin *linedUp) {
-			holder, first := l.held(), l.owner()
-			heard := admin.listen(admin.grants(first))
-			l.stand(first, "n", 0)
-			if reply := l.wantCode("release", script.Done, l.release(holder)); reply.Untold() == "" {
-				l.t.Errorf("it does not say that nobody was told: %v", reply.Rest)
-			}
-			l.wantHeld(first, 3*time.Second)
-			l.wantHeard(heard, "")
-			l.wantCode("ask", script.Done, l.ask(first, "m"))
-			l.wantHeld(first, lineLease)
-		})
+	withoutPublishing(t, func(l, admin *linedUp) {
+		holder, first := l.held(), l.owner()
+		heard := admin.listen(admin.grants(first))
+		l.stand(first, "n", 0)
+		l.wantUntold(l.release(holder), first, heard)
+		l.wantCode("ask", script.Done, l.ask(first, "m"))
+		l.wantHeld(first, lineLease)
+	})
+}
+
+// wantUntold releases the lock, which the first has then without having heard so.
+func (l *linedUp) wantUntold(release script.Request, first string, heard func() string) {
+	l.t.Helper()
+	if reply := l.wantCode("release", script.Done, release); reply.Untold() == "" {
+		l.t.Errorf("it does not say that nobody was told: %v", reply.Rest)
 	}
+	l.wantHeld(first, 3*time.Second)
+	l.wantHeard(heard, "")
 }

@@ -7,12 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/internal/protocol"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // permitLine is a semaphore, and the server where those who wait for its permits stand in line.
@@ -464,19 +460,15 @@ func TestPermitLineOfRedissons(t *testing.T) {
 // Without rights to the line there is none, and permits are had as without it; a holder without them tells the others.
 func TestPermitLineRights(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	admin := realLine(t, s, kit.GoRedis("line", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil))
-	name := admin.name
-	rules := []string{"+@all", "~" + name, "~{" + name + "}:timeout", "~holdfast_next:{" + name + "}", "~holdfast_calls:{" + name + "}", "&*"}
-	own := *admin
-	own.driver = kit.Limited(t, s, "go-redis", kit.Fresh(), rules).Open(t)
-	l, all := &permitLine{&own, protocol.Permits{Name: name}}, &permitLine{admin, protocol.Permits{Name: name}}
-	admin.do("SET", name, "2")
+	admin := startLine(t)
+	all := &permitLine{admin, protocol.Permits{Name: admin.name}}
+	l := &permitLine{admin.limited("+@all", "~NAME", "~{NAME}:timeout", "~holdfast_next:{NAME}", "~holdfast_calls:{NAME}", "&*"), all.sem}
+	admin.do("SET", admin.name, "2")
 	a := l.has(2)
 	w := l.who(1)
 	l.standsAgain(w, "n", -1)
 	in, hears := all.stands("i", 1, 0)
-	shared := admin.listen(protocol.SemaphoreChannel(name))
+	shared := admin.listen(protocol.SemaphoreChannel(admin.name))
 	l.wantCode("release", script.Done, a.release()) // it sees no line
 	all.wantHeard(shared, "2")
 	all.wantPermits(2, nil)

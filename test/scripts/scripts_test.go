@@ -76,39 +76,44 @@ func acquiring(l protocol.Lock, from, to int, lease time.Duration) script.Reques
 func TestScriptsGoFromCountToCount(t *testing.T) {
 	forScripted(t, func(t *testing.T, w *kit.World, l protocol.Lock, field string) {
 		const lease = 30 * time.Second
-		release := func(from, to int) script.Request { return l.Release(scriptOwner, from, to) }
-		stands := func(count string, lives time.Duration) {
-			t.Helper()
-			w.WantReply(count, "HGET", "x", field)
-			if got := w.PTTL("x"); got != lives {
-				t.Errorf("it lives for %v, want %v", got, lives)
+		for _, step := range []struct {
+			what     string
+			acquires bool
+			from, to int
+			lease    time.Duration
+			code     script.Code
+			count    int // that stands then; 0: nothing
+			lives    time.Duration
+		}{
+			{"nested into nothing", true, 1, 2, lease, script.Changed, 0, 0},
+			{"release of nothing", false, 1, 0, 0, script.Refused, 0, 0},
+			{"acquire", true, 0, 1, lease, script.Done, 1, lease},
+			{"the same again, with a shorter lease", true, 0, 1, time.Second, script.Done, 1, lease},
+			{"nested, with a shorter lease", true, 1, 2, time.Second, script.Done, 2, lease},
+			{"nested, with a longer lease", true, 2, 3, 2 * lease, script.Done, 3, 2 * lease},
+			{"a late acquire", true, 0, 1, lease, script.Refused, 3, 2 * lease},
+			{"a late nested acquire", true, 1, 2, lease, script.Changed, 3, 2 * lease},
+			{"a late release", false, 1, 0, 0, script.Changed, 3, 2 * lease},
+			{"a late partial release", false, 2, 1, 0, script.Changed, 3, 2 * lease},
+			{"partial release", false, 3, 2, 0, script.Done, 2, 2 * lease},
+			{"partial release by one that was not nested", false, 5, 3, 0, script.Changed, 2, 2 * lease},
+			{"release of two", false, 2, 0, 0, script.Done, 0, 0},
+			{"release again", false, 2, 0, 0, script.Refused, 0, 0},
+		} {
+			request := l.Release(scriptOwner, step.from, step.to)
+			if step.acquires {
+				request = acquiring(l, step.from, step.to, step.lease)
+			}
+			wantCode(w, step.what, request, step.code)
+			if step.count == 0 {
+				w.WantReply("0", "EXISTS", "x")
+				continue
+			}
+			w.WantReply(strconv.Itoa(step.count), "HGET", "x", field)
+			if got := w.PTTL("x"); got != step.lives {
+				t.Errorf("%s: it lives for %v, want %v", step.what, got, step.lives)
 			}
 		}
-		wantCode(w, "nested into nothing", acquiring(l, 1, 2, lease), script.Changed)
-		w.WantReply("0", "EXISTS", "x")
-		wantCode(w, "release of nothing", release(1, 0), script.Refused)
-
-		wantCode(w, "acquire", acquiring(l, 0, 1, lease), script.Done)
-		stands("1", lease)
-		wantCode(w, "the same again, with a shorter lease", acquiring(l, 0, 1, time.Second), script.Done)
-		stands("1", lease)
-		wantCode(w, "nested, with a shorter lease", acquiring(l, 1, 2, time.Second), script.Done)
-		stands("2", lease)
-		wantCode(w, "nested, with a longer lease", acquiring(l, 2, 3, 2*lease), script.Done)
-		stands("3", 2*lease)
-
-		wantCode(w, "a late acquire", acquiring(l, 0, 1, lease), script.Refused)
-		wantCode(w, "a late nested acquire", acquiring(l, 1, 2, lease), script.Changed)
-		wantCode(w, "a late release", release(1, 0), script.Changed)
-		wantCode(w, "a late partial release", release(2, 1), script.Changed)
-		stands("3", 2*lease)
-
-		wantCode(w, "partial release", release(3, 2), script.Done)
-		stands("2", 2*lease)
-		wantCode(w, "partial release by one that was not nested", release(5, 3), script.Changed)
-		wantCode(w, "release of two", release(2, 0), script.Done)
-		w.WantReply("0", "EXISTS", "x")
-		wantCode(w, "release again", release(2, 0), script.Refused)
 	})
 }
 
@@ -178,37 +183,46 @@ func TestReleaseOfADeadReadHold(t *testing.T) {
 // A permit is taken once, whoever asks again; it is not held for a shorter time then,
 // and it is not given back once it has expired.
 func TestPermitIsTakenOnce(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
+	kit.Fake(t, func(_ *testing.T, w *kit.World) {
 		permits := protocol.Permits{Name: "x"}
 		held := protocol.PermitsKey("x")
-		one := protocol.PermitSet{Permits: permits, IDs: []string{"p"}}
-		acquire := func(lease time.Duration) script.Request { return one.Acquire(protocol.Acquire{Lease: lease}) }
+		acquire := func(lease time.Duration) script.Request {
+			return protocol.PermitSet{Permits: permits, IDs: []string{"p"}}.Acquire(protocol.Acquire{Lease: lease})
+		}
+		release := func(ids ...string) script.Request {
+			return protocol.PermitSet{Permits: permits, IDs: ids}.Release("", len(ids), 0)
+		}
 		wantCode(w, "acquire without a semaphore", acquire(time.Second), script.Refused)
 		w.Do("SET", "x", "2")
-		wantCode(w, "acquire", acquire(2*time.Second), script.Done)
-		score := w.Do("ZSCORE", held, "p")
-		wantCode(w, "again", acquire(time.Second), script.Done)
-		w.WantReply("1", "GET", "x")
-		w.WantReply(score, "ZSCORE", held, "p")
-
-		wantCode(w, "release of another", protocol.PermitSet{Permits: permits, IDs: []string{"q"}}.Release("", 1, 0), script.Refused)
-		w.WantReply("1", "GET", "x")
-		time.Sleep(2 * time.Second)
-		wantCode(w, "release of the expired", one.Release("", 1, 0), script.Refused)
-		w.WantReply("2", "GET", "x")
-		w.WantReply("0", "EXISTS", held)
-
-		wantCode(w, "acquire", acquire(time.Second), script.Done)
-		wantCode(w, "release", one.Release("", 1, 0), script.Done)
-		wantCode(w, "again", one.Release("", 1, 0), script.Refused)
-		w.WantReply("2", "GET", "x")
-
-		wantCode(w, "acquire", acquire(time.Second), script.Done)
-		w.Do("DEL", "x")
-		wantCode(w, "release to a semaphore that was deleted", one.Release("", 1, 0), script.Done)
-		w.WantReply("0", "EXISTS", "x")
-		if _, err := send(w, protocol.PermitSet{Permits: permits}.Release("", 0, 0), 0); err != nil {
-			t.Errorf("release of none: %v", err)
+		var score string
+		for _, step := range []struct {
+			what    string
+			wait    time.Duration // before
+			does    script.Request
+			code    script.Code
+			free    string
+			expires time.Duration // "p"; 0: it is not held
+		}{
+			{"acquire", 0, acquire(2 * time.Second), script.Done, "1", 2 * time.Second},
+			{"again", 0, acquire(time.Second), script.Done, "1", 2 * time.Second},
+			{"release of another", 0, release("q"), script.Refused, "1", 2 * time.Second},
+			{"release of the expired", 2 * time.Second, release("p"), script.Refused, "2", 0},
+			{"acquire", 0, acquire(time.Second), script.Done, "1", time.Second},
+			{"release", 0, release("p"), script.Done, "2", 0},
+			{"again", 0, release("p"), script.Refused, "2", 0},
+			{"release of none", 0, release(), script.Refused, "2", 0},
+			{"acquire", 0, acquire(time.Second), script.Done, "1", time.Second},
+		} {
+			time.Sleep(step.wait)
+			wantCode(w, step.what, step.does, step.code)
+			w.WantReply(step.free, "GET", "x")
+			if score = "<nil>"; step.expires > 0 {
+				score = strconv.FormatInt(time.Now().Add(step.expires).UnixMilli(), 10)
+			}
+			w.WantReply(score, "ZSCORE", held, "p")
 		}
+		w.Do("DEL", "x")
+		wantCode(w, "release to a semaphore that was deleted", release("p"), script.Done)
+		w.WantReply("0", "EXISTS", "x")
 	})
 }
