@@ -86,9 +86,9 @@ func handOvers(w workloads.Workload) []column {
 func filled(title string, entries []*workloads.Entry, columns []column) *table {
 	t := &table{}
 	row := func(first string, cell func(column) string) {
-		cells := []string{first}
+		cells := append(make([]string, 0, len(columns)+1), first)
 		for _, c := range columns {
-			cells = append(cells, cell(c)) //nolint:prealloc // a few
+			cells = append(cells, cell(c))
 		}
 		t.add(cells...)
 	}

@@ -8,15 +8,15 @@ import (
 )
 
 // Rows returns the rows of the table in a file whose head begins with first, without the code's backquotes.
-func Rows(t testing.TB, file, first string) (all [][]string) {
-	t.Helper()
-	text, err := os.ReadFile(file)
+func Rows(tb testing.TB, file, first string) (all [][]string) {
+	tb.Helper()
+	text, err := os.ReadFile(file) //nolint:gosec // a test names it
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	_, table, found := strings.Cut(string(text), "\n| "+first+" |")
 	if !found {
-		t.Fatalf("%s has no table of %q", file, first)
+		tb.Fatalf("%s has no table of %q", file, first)
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	for i, line := range strings.Split(table, "\n") {

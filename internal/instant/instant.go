@@ -39,10 +39,13 @@ func (Driver) Slotted() bool { return false }
 func (Driver) PublishCommand(context.Context) (string, error) { return "PUBLISH", nil }
 
 // Listen implements [driver.Driver]: there is never anything to hear.
-func (Driver) Listen(func(driver.Event)) driver.Listener { return listener{} }
+func (d Driver) Listen(func(driver.Event)) driver.Listener { return d }
 
-type listener struct{}
+// Subscribe implements [driver.Listener].
+func (Driver) Subscribe(string) {}
 
-func (listener) Subscribe(string)   {}
-func (listener) Unsubscribe(string) {}
-func (listener) Close()             {}
+// Unsubscribe implements [driver.Listener].
+func (Driver) Unsubscribe(string) {}
+
+// Close implements [driver.Listener].
+func (Driver) Close() {}
