@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,36 +17,31 @@ import (
 )
 
 func TestMultiLockTakesAll(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		seen := kit.Count(d)
-		m := holdfast.NewMultiLock(kit.Mutexes(c, "b", "a", "c")...)
-		if m.Name() != "a+b+c" {
-			t.Errorf("name %q", m.Name())
-		}
-		for _, lock := range []func(context.Context) (*holdfast.Hold, error){
-			func(ctx context.Context) (*holdfast.Hold, error) { return m.Lock(ctx) },
-			func(ctx context.Context) (*holdfast.Hold, error) { return m.TryLock(ctx) },
+	fake(t, 1, func(s *stage) {
+		seen := kit.Count(s.d)
+		m := s.multi("b", "a", "c")
+		for _, lock := range []func() (*holdfast.Hold, error){
+			func() (*holdfast.Hold, error) { return m.Lock(background) },
+			func() (*holdfast.Hold, error) { return m.TryLock(background) },
 		} {
 			before := seen.All()
-			h := kit.Must(t)(lock(background))
+			h := kit.Must(t)(lock())
 			if n := seen.All() - before; n != 3 {
 				t.Errorf("%d calls, want one for each lock", n)
 			}
 			for _, name := range []string{"a", "b", "c"} {
-				w.WantCount(name, h.Owner(), 1)
+				s.w.WantCount(name, h.Owner(), 1)
 			}
-			if h.Name() != "a+b+c" || h.Token() != 0 || len(h.Parts()) != 3 || h.Parts()[1].Name() != "b" {
-				t.Errorf("name %q, token %d, parts %v", h.Name(), h.Token(), h.Parts())
+			parts := h.Parts()
+			if m.Name() != "a+b+c" || h.Name() != "a+b+c" || h.Token() != 0 || len(parts) != 3 || parts[1].Name() != "b" {
+				t.Errorf("names %q and %q, token %d, parts %v", m.Name(), h.Name(), h.Token(), parts)
 			}
 			if d := time.Until(h.Deadline()); d > 30*time.Second || d < 29*time.Second {
 				t.Errorf("deadline in %v", d)
 			}
 			time.Sleep(time.Minute) // renewed
-			if h.Context().Err() != nil {
-				t.Errorf("lost: %v", context.Cause(h.Context()))
-			}
-			kit.Unlock(t, h)
+			s.lives(h)
+			s.unlock(h)
 			if cause := context.Cause(h.Context()); cause != context.Canceled { //nolint:errorlint // unwrapped
 				t.Errorf("cause %v", cause)
 			}
@@ -56,17 +50,14 @@ func TestMultiLockTakesAll(t *testing.T) {
 			}
 			kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
 			kit.WantError(t, h.Extend(background, time.Minute), holdfast.ErrNotHeld)
-			w.WantReply("", "KEYS", "*")
+			s.keys("")
 		}
 	})
 }
 
 func TestMultiLockRefusedTakesNothing(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		holder, _ := w.Client()
-		h := kit.Must(t)(holder.NewMutex("b").Lock(background))
-		m := holdfast.NewMultiLock(kit.Mutexes(c, "a", "b", "c")...)
+	fake(t, 1, func(s *stage) {
+		h, m := s.taken("b"), s.multi("a", "b", "c")
 		start := time.Now()
 		for _, wait := range []time.Duration{0, 5 * time.Second} {
 			_, err := m.Lock(background, holdfast.Wait(wait))
@@ -74,68 +65,42 @@ func TestMultiLockRefusedTakesNothing(t *testing.T) {
 			if !errors.As(err, &locked) || locked.Name != "b" || locked.Holder != h.Owner() || locked.TTL <= 0 {
 				t.Errorf("%#v", err)
 			}
-			if took := time.Since(start); took != wait {
-				t.Errorf("Wait(%v) took %v", wait, took)
-			}
+			s.within(start, wait)
 			synctest.Wait() // the wait is over, so it is given back in the background
-			w.WantReply("b", "KEYS", "*")
+			s.keys("b")
 		}
 		_, err := m.TryLock(background)
 		kit.WantError(t, err, holdfast.ErrLocked)
-		w.WantReply("b", "KEYS", "*")
+		s.keys("b")
 		ctx, cancel := context.WithCancelCause(background)
 		why := errors.New("changed my mind")
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		_, err = m.Lock(ctx)
 		kit.WantError(t, err, context.Canceled, why)
 		time.Sleep(time.Second)
-		w.WantReply("b", "KEYS", "*")
-		kit.Unlock(t, h)
+		s.keys("b")
+		s.unlock(h)
 	})
 }
 
 // A multi-lock waits for each lock where those who want only that one wait, so
 // it does not starve.
 func TestMultiLockWaitsInTurn(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		a, _ := w.Client()
-		ha := kit.Must(t)(a.NewMutex("a").Lock(background))
-		hb := kit.Must(t)(a.NewMutex("b").Lock(background))
-		got := make(chan *holdfast.Hold)
+	fake(t, 1, func(s *stage) {
+		ha, hb := s.taken("a"), s.taken("b")
 		start := time.Now()
-		go func() { got <- kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "b", "a")...).Lock(background)) }()
+		got := kit.Waiting(t, s.multi("b", "a"), background)
 		time.Sleep(time.Minute)
-		kit.Unlock(t, ha)
+		s.unlock(ha)
 		time.Sleep(time.Second)
-		if n := w.PTTL("a"); n <= 0 {
+		if n := s.w.PTTL("a"); n <= 0 {
 			t.Error("a is not held while b is waited for")
 		}
 		time.Sleep(time.Minute) // a is renewed meanwhile
-		kit.Unlock(t, hb)
+		s.unlock(hb)
 		h := <-got
-		if took := time.Since(start); took != 2*time.Minute+time.Second {
-			t.Errorf("had after %v", took)
-		}
-		kit.Unlock(t, h)
-	})
-}
-
-// Those who wait for one of the locks already come first.
-func TestMultiLockDoesNotPassTheLine(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		o, _ := w.Client()
-		h := kit.Must(t)(o.NewMutex("a").Lock(background))
-		got := make(chan *holdfast.Hold)
-		go func() { got <- kit.Must(t)(c.NewMutex("a").Lock(background)) }()
-		synctest.Wait()
-		all := make(chan *holdfast.Hold)
-		go func() { all <- kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).Lock(background)) }()
-		synctest.Wait()
-		kit.Unlock(t, h)
-		kit.Unlock(t, <-got)
-		kit.Unlock(t, <-all)
+		s.within(start, 2*time.Minute+time.Second)
+		s.unlock(h)
 	})
 }
 
@@ -143,109 +108,77 @@ func TestMultiLockDoesNotPassTheLine(t *testing.T) {
 // is not shorter for those that were had first.
 func TestS22_S23_FixedLeaseCountsFromTheLast(t *testing.T) {
 	for _, lease := range []time.Duration{100 * time.Millisecond, 5 * time.Second, time.Hour} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			c, d := w.Client()
-			o, _ := w.Client()
-			h := kit.Must(t)(o.NewMutex("b").Lock(background))
-			time.AfterFunc(20*time.Second, func() { kit.Unlock(t, h) })
+		fake(t, 1, func(s *stage) {
+			h := s.taken("b")
+			time.AfterFunc(20*time.Second, func() { s.unlock(h) })
 			start := time.Now()
-			m := kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).Lock(background, holdfast.FixedLease(lease)))
-			if took := time.Since(start); took != 20*time.Second {
-				t.Errorf("had after %v", took)
-			}
+			m := s.lock(s.multi("a", "b"), holdfast.FixedLease(lease))
+			s.within(start, 20*time.Second)
 			for _, name := range []string{"a", "b"} {
-				if ttl := w.PTTL(name); ttl != lease {
+				if ttl := s.w.PTTL(name); ttl != lease {
 					t.Errorf("TTL of %q %v, want %v", name, ttl, lease)
 				}
 			}
-			d.SetFaults(func(call driver.Call) memdriver.Fault {
+			s.d.SetFaults(func(call driver.Call) memdriver.Fault {
 				if call.Script.Name() == "renew" && call.Args[len(call.Args)-1] != "0" { // else it only asks
 					t.Error("a fixed lease is renewed")
 				}
 				return memdriver.Fault{}
 			})
 			trusted := lease - lease/100 - 2*time.Millisecond
-			if left := time.Until(m.Deadline()); left != trusted {
-				t.Errorf("deadline in %v, want %v", left, trusted)
-			}
-			if took := kit.LostAt(t, m, time.Now()); took != trusted {
-				t.Errorf("lost after %v, want %v", took, trusted)
+			left := time.Until(m.Deadline())
+			if took := kit.LostAt(t, m, time.Now()); left != trusted || took != trusted {
+				t.Errorf("deadline in %v, and lost after %v, want %v", left, took, trusted)
 			}
 			kit.WantError(t, m.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 		})
 	}
 }
 
-// After a fixed lease was kept, what is nested without one is renewed as ever.
-func TestNestedInAFixedMultiLock(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		o, _ := w.Client()
-		h := kit.Must(t)(o.NewMutex("b").Lock(background))
-		time.AfterFunc(time.Second, func() { kit.Unlock(t, h) })
-		m := kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).Lock(background, holdfast.FixedLease(time.Second)))
-		in := kit.Must(t)(c.NewMutex("a").Lock(m.Context()))
-		seen := kit.Count(d)
-		time.Sleep(time.Minute)
-		if n := seen.Of("renew"); n == 0 || n > 12 { // by the lease of 1 s they would be 180
-			t.Errorf("%d renewals in a minute", n)
-		}
-		if err := in.Unlock(); err != nil {
-			t.Errorf("the nested hold: %v", err)
-		}
-		// b's lease is over.
-		kit.WantError(t, m.Unlock(), holdfast.ErrLost)
-	})
-}
-
 // S23: a part that is lost while others are waited for is not counted as held.
 func TestS23_LostWhileGathering(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		o, _ := w.Client()
-		hb := kit.Must(t)(o.NewMutex("b").Lock(background))
-		got := make(chan *holdfast.Hold)
-		go func() { got <- kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).Lock(background)) }()
+	fake(t, 1, func(s *stage) {
+		hb := s.taken("b")
+		got := kit.Waiting(t, s.multi("a", "b"), background)
 		time.Sleep(2 * time.Second)
-		if _, err := o.NewMutex("a").ForceUnlock(background); err != nil {
+		if _, err := s.other.NewMutex("a").ForceUnlock(background); err != nil {
 			t.Fatal(err)
 		}
-		thief := kit.Must(t)(o.NewMutex("a").Lock(background))
+		thief := s.taken("a")
 		time.Sleep(100 * time.Millisecond) // until then a forced unlock may be unnoticed
-		kit.Unlock(t, hb)
+		s.unlock(hb)
 		time.Sleep(time.Minute)
 		select {
 		case h := <-got:
 			t.Fatalf("%v holds all, and %v holds a", h.Owner(), thief.Owner())
 		default:
 		}
-		w.WantReply("a holdfast_asks:{a} holdfast_line:{a}", "KEYS", "*") // b is not kept from others for that long
-		kit.Unlock(t, thief)
+		s.keys("a holdfast_asks:{a} holdfast_line:{a}") // b is not kept from others for that long
+		s.unlock(thief)
 		h := <-got
-		w.WantCount("a", h.Owner(), 1)
-		w.WantCount("b", h.Owner(), 1)
-		kit.Unlock(t, h)
+		s.w.WantCount("a", h.Owner(), 1)
+		s.w.WantCount("b", h.Owner(), 1)
+		s.unlock(h)
 	})
 }
 
 func TestMultiLockEndsWithAnyPart(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			var lost, acquired, released atomic.Int32
-			c, _ := w.Client(holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { acquired.Add(1) }}))
-			h := kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b", "c")...).Lock(background, holdfast.WithHooks(holdfast.Hooks{
-				OnAcquire: func(_ context.Context, e holdfast.Event) { acquired.Add(10) },
-				OnRelease: func(_ context.Context, e holdfast.Event) { released.Add(1) },
+		var lost, acquired, released atomic.Int32
+		fake(t, 1, func(s *stage) {
+			h := s.lock(s.multi("a", "b", "c"), holdfast.WithHooks(holdfast.Hooks{
+				OnAcquire: func(context.Context, holdfast.Event) { acquired.Add(10) },
+				OnRelease: func(context.Context, holdfast.Event) { released.Add(1) },
 				OnLost: func(_ context.Context, e holdfast.Event) {
 					lost.Add(1)
 					if e.Name != "a+b+c" || !errors.Is(e.Err, holdfast.ErrLost) || !strings.Contains(e.Err.Error(), `"`+name+`"`) {
 						t.Errorf("%+v", e)
 					}
 				},
-			})))
+			}))
 			time.Sleep(2 * time.Second)
 			start := time.Now()
-			if _, err := c.NewMutex(name).ForceUnlock(background); err != nil {
+			if _, err := s.c.NewMutex(name).ForceUnlock(background); err != nil {
 				t.Fatal(err)
 			}
 			if took := kit.LostAt(t, h, start); took > 100*time.Millisecond {
@@ -259,75 +192,63 @@ func TestMultiLockEndsWithAnyPart(t *testing.T) {
 			kit.WantError(t, h.Extend(background, time.Minute), holdfast.ErrLost)
 			kit.WantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 			synctest.Wait()
-			w.WantReply("", "KEYS", "*")
+			s.keys("")
 			if lost.Load() != 1 || acquired.Load() != 13 || released.Load() != 0 {
 				t.Errorf("told of %d losses, %d acquired, %d released", lost.Load(), acquired.Load(), released.Load())
 			}
-		})
+		}, holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { acquired.Add(1) }}))
 	}
 }
 
 // A4: Unlock gives back what it can, and tells of every lock that was lost.
 func TestA4_UnlockReleasesAllAndJoinsErrors(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		h := kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b", "c", "d")...).Lock(background))
-		w.Do("DEL", "a", "c")
+	fake(t, 1, func(s *stage) {
+		h := s.lock(s.multi("a", "b", "c", "d"))
+		s.w.Do("DEL", "a", "c")
 		err := h.Unlock()
 		kit.WantError(t, err, holdfast.ErrLost)
-		for _, name := range []string{`"a"`, `"c"`} {
-			if !strings.Contains(fmt.Sprint(err), name) {
-				t.Errorf("%v does not tell of %s", err, name)
+		for name, lost := range map[string]bool{"a": true, "b": false, "c": true, "d": false} {
+			if strings.Contains(fmt.Sprint(err), `"`+name+`"`) != lost {
+				t.Errorf("%v: %s lost %v", err, name, lost)
 			}
 		}
-		for _, name := range []string{`"b"`, `"d"`} {
-			if strings.Contains(fmt.Sprint(err), name) {
-				t.Errorf("%v tells of %s", err, name)
-			}
-		}
-		w.WantReply("", "KEYS", "*")
+		s.keys("")
 	})
 }
 
 // A5: multi-locks nest, with a lease, too.
 func TestA5_NestedMultiLocks(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		v := w.Further()
-		e, _ := v.Client()
-		inner := holdfast.NewMultiLock(e.NewMutex("b"), c.NewMutex("d"))
-		m := holdfast.NewMultiLock(c.NewMutex("c"), inner, holdfast.NewMultiLock(inner, c.NewMutex("a")), c.NewMutex("d"))
+	fake(t, 2, func(s *stage) {
+		v, e := s.Worlds[1], s.Clients[1]
+		inner := holdfast.NewMultiLock(e.NewMutex("b"), s.c.NewMutex("d"))
+		both := holdfast.NewMultiLock(inner, s.c.NewMutex("a"))
+		m := holdfast.NewMultiLock(s.c.NewMutex("c"), inner, both, s.c.NewMutex("d"))
 		if m.Name() != "a+b+c+d" {
 			t.Errorf("name %q", m.Name())
 		}
-		h := kit.Must(t)(m.Lock(background, holdfast.FixedLease(time.Minute)))
+		h := s.lock(m, holdfast.FixedLease(time.Minute))
 		mine, theirs := h.Parts()[0].Owner(), h.Parts()[1].Owner()
 		for _, name := range []string{"a", "c", "d"} {
-			w.WantCount(name, mine, 1)
+			s.w.WantCount(name, mine, 1)
 		}
 		v.WantCount("b", theirs, 1)
 		in := kit.Must(t)(inner.Lock(h.Context()))
-		if in.Parts()[0].Owner() != theirs || in.Parts()[1].Owner() != mine {
-			t.Errorf("owners %v and %v, want %v and %v", in.Parts()[0].Owner(), in.Parts()[1].Owner(), theirs, mine)
-		}
-		w.WantCount("d", mine, 2)
+		s.w.WantCount("d", mine, 2)
 		v.WantCount("b", theirs, 2)
-		if err := h.Extend(background, time.Hour); err != nil {
-			t.Error(err)
-		}
+		kit.OK(t, h.Extend(background, time.Hour))
 		if left := time.Until(h.Deadline()); left < 59*time.Minute {
 			t.Errorf("deadline in %v", left)
 		}
-		kit.Unlock(t, in)
-		w.WantCount("d", mine, 1)
-		kit.Unlock(t, h)
+		s.unlock(in)
+		s.w.WantCount("d", mine, 1)
+		s.unlock(h)
 	})
 }
 
 func TestMultiLockOfBadInput(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client(holdfast.WithMargin(time.Second))
-		seen := kit.Count(d)
+	fake(t, 1, func(s *stage) {
+		seen := kit.Count(s.d)
+		c := s.c
 		var none *holdfast.Mutex
 		for i, m := range []*holdfast.MultiLock{
 			holdfast.NewMultiLock(), holdfast.NewMultiLock(nil), holdfast.NewMultiLock(c.NewMutex("a"), none),
@@ -336,145 +257,74 @@ func TestMultiLockOfBadInput(t *testing.T) {
 			holdfast.NewMultiLock(c.NewMutex("a"), holdfast.NewMultiLock(c.NewRWMutex("a"))),
 			holdfast.NewMultiLock(holdfast.NewRedLock()),
 			holdfast.NewMultiLock(c.NewMutex("a"), c.NewMutex("b", nil)),
+			s.multi("a", "b}"),
 		} {
-			_, err := m.Lock(background)
-			if !errors.Is(err, holdfast.ErrInvalid) {
+			if _, err := m.Lock(background); !errors.Is(err, holdfast.ErrInvalid) {
 				t.Errorf("%d: %v", i, err)
 			}
 		}
-		m := holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...)
-		for _, row := range []struct {
-			err error
-			get func() (*holdfast.Hold, error)
-		}{
-			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) {
-				return holdfast.NewMultiLock(kit.Mutexes(c, "a", "b}")...).Lock(background)
-			}},
-			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.FixedLease(0)) }},
-			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.FixedLease(time.Second)) }},
-			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) { return m.Lock(background, nil) }},
-			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) { return m.TryLock(background, nil) }},
-			{holdfast.ErrInvalid, func() (*holdfast.Hold, error) {
-				return m.Lock(holdfast.WithOwner(background, holdfast.Owner{}))
-			}},
-		} {
-			_, err := row.get()
-			kit.WantError(t, err, row.err)
+		m := s.multi("a", "b")
+		for _, option := range []holdfast.LockOption{holdfast.FixedLease(0), holdfast.FixedLease(time.Second), nil} {
+			_, err := m.Lock(background, option)
+			kit.WantError(t, err, holdfast.ErrInvalid)
 		}
+		_, err := m.TryLock(background, nil)
+		kit.WantError(t, err, holdfast.ErrInvalid)
+		_, err = m.Lock(holdfast.WithOwner(background, holdfast.Owner{}))
+		kit.WantError(t, err, holdfast.ErrInvalid)
 		if n := seen.All(); n != 0 {
 			t.Errorf("%d calls", n)
 		}
-	})
+	}, holdfast.WithMargin(time.Second))
 }
 
 // A Locker from elsewhere can be a part.
 type elsewhere struct{ holdfast.Locker }
 
 func TestMultiLockOfOtherLockers(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := holdfast.NewMultiLock(elsewhere{c.NewMutex("b")}, elsewhere{c.NewMutex("a")})
-		h := kit.Must(t)(m.Lock(background))
-		w.WantCount("a", h.Parts()[0].Owner(), 1)
-		w.WantCount("b", h.Parts()[1].Owner(), 1)
+	fake(t, 1, func(s *stage) {
+		m := holdfast.NewMultiLock(elsewhere{s.c.NewMutex("b")}, elsewhere{s.c.NewMutex("a")})
+		h := s.lock(m)
+		s.w.WantCount("a", h.Parts()[0].Owner(), 1)
+		s.w.WantCount("b", h.Parts()[1].Owner(), 1)
 		_, err := m.TryLock(background)
 		kit.WantError(t, err, holdfast.ErrLocked)
-		w.Do("DEL", "a")
+		s.w.Do("DEL", "a")
 		kit.LostAt(t, h, time.Now())
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+		s.lost(h)
 	})
 }
 
-// Each fault, at an acquire, a release and a renewal: what stands in Redis is what is
-// held, and in the end nothing.
-func TestS13_FaultsOfAMultiLockHaveNoSecondEffect(t *testing.T) {
-	for name, fault := range kit.Faults {
-		for _, script := range []string{"acquire", "release", "renew"} {
-			t.Run(fmt.Sprintf("%s/%s", name, script), func(t *testing.T) {
-				kit.Fake(t, func(t *testing.T, w *kit.World) { faultyMultiLock(t, w, script, fault) })
-			})
-		}
-	}
-}
-
-func faultyMultiLock(t *testing.T, w *kit.World, script string, fault memdriver.Fault) {
-	c, d := w.Client()
-	m := holdfast.NewMultiLock(kit.Mutexes(c, "a", "b", "c")...)
-	kit.Once(d, script, fault)
-	h := kit.Must(t)(m.Lock(background))
-	for _, name := range []string{"a", "b", "c"} {
-		w.WantCount(name, h.Owner(), 1)
-	}
-	time.Sleep(25 * time.Second) // whatever was delayed has come by now
-	for _, name := range []string{"a", "b", "c"} {
-		w.WantCount(name, h.Owner(), 1)
-	}
-	if h.Context().Err() != nil {
-		t.Errorf("lost: %v", context.Cause(h.Context()))
-	}
-	kit.Unlock(t, h)
-	w.WantReply("", "KEYS", "*")
-	time.Sleep(time.Minute)
-	w.WantReply("", "KEYS", "*")
-	seen := kit.Count(d)
-	time.Sleep(time.Hour)
-	if n := seen.All(); n != 0 {
-		t.Errorf("%d calls after the last unlock", n)
-	}
-}
-
-// Nested, and unlocked at once: a delayed send does not take again what has been given
-// back meanwhile.
-func TestLateMultiAcquireTakesNothingBack(t *testing.T) {
-	for name, fault := range kit.Faults {
-		t.Run(name, func(t *testing.T) {
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				c, d := w.Client()
-				m := holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...)
-				owner := holdfast.WithOwner(background, c.NewOwner())
-				outer := kit.Must(t)(c.NewMutex("a").Lock(owner))
-				kit.Once(d, "acquire", fault)
-				h := kit.Must(t)(m.Lock(owner))
-				w.WantCount("a", h.Owner(), 2)
-				w.WantCount("b", h.Owner(), 1)
-				kit.Unlock(t, h)
-				w.WantCount("a", h.Owner(), 1)
-				time.Sleep(30 * time.Second)
-				w.WantCount("a", h.Owner(), 1)
-				w.WantReply("a", "KEYS", "*")
-				kit.Unlock(t, outer)
-				time.Sleep(30 * time.Second)
-				w.WantReply("", "KEYS", "*")
-			})
-		})
-	}
-}
-
 func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
-	slow := memdriver.Fault{DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond}
-	for name, fault := range map[string]memdriver.Fault{
-		"slow":       slow,
-		"reply lost": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
-		"very late":  {DelayRequest: 2200 * time.Millisecond},
+	for kind, lock := range map[string]func(s *stage) *holdfast.MultiLock{
+		"MultiLock": func(s *stage) *holdfast.MultiLock { return s.multi("a", "b") },
+		"RedLock":   func(s *stage) *holdfast.MultiLock { return s.Redlock("x") },
 	} {
-		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 20 * time.Millisecond, 35 * time.Millisecond} {
-			t.Run(fmt.Sprintf("%s/cancelled after %v", name, after), func(t *testing.T) {
-				kit.Fake(t, func(t *testing.T, w *kit.World) {
-					c, d := w.Client()
-					kit.Silent(d, fault)
-					ctx, cancel := context.WithTimeout(background, after)
-					defer cancel()
-					h, err := holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).Lock(ctx)
-					if err == nil { // the very moment
-						kit.Unlock(t, h)
-					} else {
-						kit.WantError(t, err, context.DeadlineExceeded)
-					}
-					d.SetFaults(nil)
-					time.Sleep(10 * time.Second)
-					w.WantReply("", "KEYS", "*")
+		for name, fault := range map[string]memdriver.Fault{
+			"slow":       {DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond},
+			"reply lost": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
+			"very late":  {DelayRequest: 2200 * time.Millisecond},
+		} {
+			for _, ms := range []time.Duration{0, 1, 15, 20, 35} {
+				t.Run(fmt.Sprintf("%s/%s/cancelled after %d ms", kind, name, ms), func(t *testing.T) {
+					fake(t, 3, func(s *stage) {
+						s.Fault(fault, 0, 1, 2)
+						ctx, cancel := context.WithTimeout(background, ms*time.Millisecond)
+						defer cancel()
+						start := time.Now()
+						h, err := lock(s).Lock(ctx)
+						if err == nil { // the very moment, or before it
+							s.unlock(h)
+						} else {
+							kit.WantError(t, err, context.DeadlineExceeded)
+							s.within(start, ms*time.Millisecond)
+						}
+						s.Fault(memdriver.Fault{}, 0, 1, 2)
+						time.Sleep(10 * time.Second)
+						s.WantFree(t)
+					})
 				})
-			})
+			}
 		}
 	}
 }
@@ -482,80 +332,46 @@ func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
 // L18: locks of one name on two servers cannot be put in order, so nobody waits
 // for the one while having the other.
 func TestL18_SameNameOnTwoServers(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		v := w.Further()
-		var wg sync.WaitGroup
-		var inside atomic.Int32
+	fake(t, 2, func(s *stage) {
+		var all []holdfast.Locker
 		for i := range 4 {
-			a, _ := w.Client()
-			b, _ := v.Client()
-			x, y := a.NewMutex("x"), b.NewMutex("x")
-			if i%2 == 0 {
-				x, y = y, x
-			}
-			wg.Go(func() {
-				for range 20 {
-					h, err := holdfast.NewMultiLock(x, y).Lock(background)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if inside.Add(1) > 1 {
-						t.Error("two holders")
-					}
-					time.Sleep(5 * time.Millisecond)
-					inside.Add(-1)
-					kit.Unlock(t, h)
-				}
-			})
+			mine := s.Again()
+			all = append(all, holdfast.NewMultiLock(mine.Clients[i%2].NewMutex("x"), mine.Clients[1-i%2].NewMutex("x")))
 		}
-		start := time.Now()
-		wg.Wait()
-		if took := time.Since(start); took > time.Minute {
-			t.Errorf("took %v", took)
-		}
+		s.takeTurns(20, all...)
 	})
 }
 
 // The wait is bounded when a server is down, too, and what was taken on the
 // others is given back.
 func TestMultiLockWithAServerDown(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		v := w.Further()
-		a, _ := w.Client()
-		b, d := v.Client()
-		kit.Silent(d, memdriver.Fault{LoseRequest: true})
+	fake(t, 2, func(s *stage) {
+		s.Fault(kit.LostRequest, 1)
 		for _, name := range []string{"x", "y"} { // tied, and not
-			m := holdfast.NewMultiLock(a.NewMutex("x"), b.NewMutex(name))
+			m := holdfast.NewMultiLock(s.c.NewMutex("x"), s.Clients[1].NewMutex(name))
 			for _, wait := range []time.Duration{time.Second, time.Hour} {
 				start := time.Now()
 				_, err := m.Lock(background, holdfast.Wait(wait))
-				var failed *holdfast.BackendError
-				if !errors.As(err, &failed) || errors.Is(err, holdfast.ErrLocked) {
-					t.Errorf("%v", err)
-				}
+				s.backend(err)
 				// A send of the call before may keep its place in the line until its limit.
-				if took := time.Since(start); took > min(wait, holdfast.DefaultTimeout+2*time.Second) {
-					t.Errorf("Wait(%v): took %v", wait, took)
-				}
+				s.within(start, min(wait, holdfast.DefaultTimeout+2*time.Second))
 				synctest.Wait()
-				w.WantReply("", "KEYS", "*")
+				s.keys("")
 			}
 		}
 	})
 }
 
-// TestMultiLockAfterItsWait: the last of two that are not waited for is granted in time, and handed out too late.
+// The last of two that are not waited for is granted in time, and handed out too late.
 func TestMultiLockAfterItsWait(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, _ := w.Further().Client(holdfast.WithHooks(holdfast.Hooks{
+	fake(t, 2, func(s *stage) {
+		late := s.Again(holdfast.WithHooks(holdfast.Hooks{
 			OnAcquire: func(context.Context, holdfast.Event) { time.Sleep(1050 * time.Millisecond) },
 		}))
-		_, err := holdfast.NewMultiLock(a.NewMutex("x"), b.NewMutex("x")).Lock(background, holdfast.Wait(time.Second))
-		var failed *holdfast.BackendError
-		if !errors.As(err, &failed) || !failed.MayHaveRun {
-			t.Errorf("%v", err)
+		m := holdfast.NewMultiLock(s.c.NewMutex("x"), late.Clients[1].NewMutex("x"))
+		_, err := m.Lock(background, holdfast.Wait(time.Second))
+		if !s.backend(err).MayHaveRun {
+			t.Error(err)
 		}
 		time.Sleep(time.Minute)
 	})
@@ -564,182 +380,114 @@ func TestMultiLockAfterItsWait(t *testing.T) {
 // One client is closed: the hold ends with that cause, and the others' parts are
 // given back at Unlock.
 func TestCloseEndsAMultiLock(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, _ := w.Client()
-		m := holdfast.NewMultiLock(a.NewMutex("a"), b.NewMutex("b"))
-		h := kit.Must(t)(m.Lock(background))
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if cause := context.Cause(h.Context()); cause != holdfast.ErrClosed { //nolint:errorlint // unwrapped
-			t.Errorf("cause %v", cause)
-		}
-		w.WantCount("a", h.Parts()[0].Owner(), 1)
+	fake(t, 1, func(s *stage) {
+		m := holdfast.NewMultiLock(s.c.NewMutex("a"), s.other.NewMutex("b"))
+		h := s.lock(m)
+		kit.OK(t, s.other.Close())
+		s.closed(h)
+		s.w.WantCount("a", h.Parts()[0].Owner(), 1)
 		kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
-		w.WantReply("", "KEYS", "*")
+		s.keys("")
 		_, err := m.Lock(background)
 		kit.WantError(t, err, holdfast.ErrClosed)
-		w.WantReply("", "KEYS", "*")
+		s.keys("")
 	})
 }
 
 // One call that waits ends when a client of its parts is closed.
 func TestCloseEndsAWaitingMultiLock(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, _ := w.Client()
-		o, _ := w.Client()
-		h := kit.Must(t)(o.NewMutex("b").Lock(background))
-		for _, c := range []*holdfast.Client{a, b} {
-			time.AfterFunc(time.Second, func() {
-				if err := c.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			_, err := holdfast.NewMultiLock(a.NewMutex("a"), b.NewMutex("b")).Lock(background)
-			kit.WantError(t, err, holdfast.ErrClosed)
+	fake(t, 1, func(s *stage) {
+		h := s.taken("b")
+		for i := range 2 {
+			c := []*holdfast.Client{s.Again().Clients[0], s.Again().Clients[0]}
+			got := begin(holdfast.NewMultiLock(c[0].NewMutex("a"), c[1].NewMutex("b")), background)
+			kit.OK(t, c[i].Close())
+			kit.WantError(t, (<-got).Err, holdfast.ErrClosed)
 			synctest.Wait()
-			w.WantReply("b", "KEYS", "*")
+			s.w.WantReply("b", "KEYS", "?")
 		}
-		kit.Unlock(t, h)
+		s.unlock(h)
 	})
 }
 
 // WithMaxHold bounds the parts, and a fixed lease that fits in it is had,
 // however long the others had to be waited for.
 func TestMultiLockWithMaxHold(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client(holdfast.WithMaxHold(10 * time.Second))
-		o, _ := w.Client()
-		h := kit.Must(t)(o.NewMutex("b").Lock(background))
-		time.AfterFunc(5*time.Second, func() { kit.Unlock(t, h) })
+	fake(t, 1, func(s *stage) {
+		h := s.taken("b")
+		time.AfterFunc(5*time.Second, func() { s.unlock(h) })
 		start := time.Now()
-		m := kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).Lock(background, holdfast.FixedLease(8*time.Second)))
+		m := s.lock(s.multi("a", "b"), holdfast.FixedLease(8*time.Second))
 		if took := kit.LostAt(t, m, start); took > 10*time.Second || took < 9800*time.Millisecond {
 			t.Errorf("lost after %v", took)
 		}
-		kit.WantError(t, m.Unlock(), holdfast.ErrLost)
-	})
+		s.lost(m)
+	}, holdfast.WithMaxHold(10*time.Second))
 }
 
 // A part that is unlocked by itself is lost for the whole.
 func TestPartUnlockedByItself(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		h := kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).Lock(background))
-		kit.Unlock(t, h.Parts()[0])
+	fake(t, 1, func(s *stage) {
+		h := s.lock(s.multi("a", "b"))
+		s.unlock(h.Parts()[0])
 		kit.LostAt(t, h, time.Now())
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+		s.lost(h)
 	})
 }
 
 // The caller's context ends: the parts are held until Unlock, as with one lock.
 func TestMultiLockOutlivesItsContext(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
+	fake(t, 1, func(s *stage) {
 		ctx, cancel := context.WithCancel(background)
-		h := kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).Lock(ctx))
+		h := kit.Must(t)(s.multi("a", "b").Lock(ctx))
 		cancel()
 		time.Sleep(time.Minute)
-		w.WantCount("a", h.Owner(), 1)
+		s.w.WantCount("a", h.Owner(), 1)
 		if h.Context().Err() == nil {
 			t.Error("the hold's context goes on")
 		}
-		kit.Unlock(t, h)
+		s.unlock(h)
 	})
 }
 
-// The owner's other goroutine waits for one of the locks: the multi-lock waits,
-// too, instead of failing.
-func TestMultiLockBesideItsOwner(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		o, _ := w.Client()
-		h := kit.Must(t)(o.NewMutex("b").Lock(background))
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		var wg sync.WaitGroup
-		for _, l := range []holdfast.Locker{c.NewMutex("b"), holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...)} {
-			wg.Go(func() {
-				h, err := l.Lock(ctx)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				kit.Unlock(t, h)
-			})
-			synctest.Wait()
-		}
-		time.Sleep(time.Minute)
-		kit.Unlock(t, h)
-		wg.Wait()
-	})
-}
-
-// One faulty lock of many: Redis refuses it for good.
-func TestMultiLockRefusedByTheServer(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		w.Do("SET", "b", "no lock")
-		m := holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...)
-		seen := kit.Count(d)
-		_, err := m.Lock(background)
-		var failed *holdfast.BackendError
-		var said *driver.Error
-		if !errors.As(err, &failed) || !errors.As(err, &said) {
-			t.Errorf("%v", err)
-		}
-		if n := seen.Of("acquire"); n != 2 {
-			t.Errorf("%d acquires, want one for each lock", n)
-		}
-		w.WantReply("b", "KEYS", "*")
-		w.Do("DEL", "b")
-	})
-}
-
-// TestMultiLockWhoseFirstClientIsClosed: what it has of the others is given back in the background, once its time is over.
+// TestMultiLockWhoseFirstClientIsClosed: what it has of the others is given back in the background, once its time is
+// over.
 func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		first, _ := w.Client()
-		second, d := w.Client()
-		third, _ := w.Client()
-		theirs := kit.Must(t)(third.NewMutex("c").Lock(background))
-		kit.Once(d, "release", memdriver.Fault{LoseRequest: true})
-		m := holdfast.NewMultiLock(first.NewMutex("a"), second.NewMutex("b"), third.NewMutex("c"))
+	fake(t, 1, func(s *stage) {
+		second, d := s.w.Client()
+		theirs := s.taken("c")
+		kit.Once(d, "release", kit.LostRequest)
+		m := holdfast.NewMultiLock(s.c.NewMutex("a"), second.NewMutex("b"), s.other.NewMutex("c"))
 		start := time.Now()
-		got := kit.Begin(func() (*holdfast.Hold, error) { return m.Lock(background, holdfast.Wait(time.Second)) })
-		kit.OK(t, first.Close())
+		got := begin(m, background, holdfast.Wait(time.Second))
+		kit.OK(t, s.c.Close())
 		kit.WantError(t, (<-got).Err, holdfast.ErrClosed)
-		if took := time.Since(start); took > time.Second {
-			t.Errorf("it took %v", took)
-		}
+		s.within(start, time.Second)
 		time.Sleep(5 * time.Second)
-		w.WantReply("0", "EXISTS", "b")
-		kit.Unlock(t, theirs)
+		s.w.WantReply("0", "EXISTS", "b")
+		s.unlock(theirs)
 	})
 }
 
 // TestMultiLockOfARedLockWhoseFirstClientIsClosed: the same for a part that is itself a hold of several.
 func TestMultiLockOfARedLockWhoseFirstClientIsClosed(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		s := kit.Several(w, 4)
-		other, _ := s.Worlds[3].Client()
-		theirs := kit.Must(t)(other.NewMutex("b").Lock(background))
-		red := holdfast.NewRedLock(s.Clients[0].NewMutex("a"), s.Clients[1].NewMutex("a"), s.Clients[2].NewMutex("a"))
-		m := holdfast.NewMultiLock(red, s.Clients[3].NewMutex("b"))
+	fake(t, 4, func(s *stage) {
+		theirs := s.lock(s.Again().Clients[3].NewMutex("b"))
+		var red []holdfast.Locker
+		for _, c := range s.Clients[:3] {
+			red = append(red, c.NewMutex("a"))
+		}
 		ctx, cancel := context.WithCancel(background)
-		waits := kit.Begin(func() (*holdfast.Hold, error) { return m.Lock(ctx) })
+		waits := begin(holdfast.NewMultiLock(holdfast.NewRedLock(red...), s.Clients[3].NewMutex("b")), ctx)
 		time.Sleep(time.Second)
-		kit.OK(t, s.Clients[0].Close())
-		s.Fault(memdriver.Fault{LoseRequest: true}, 1, 2)
+		kit.OK(t, s.c.Close())
+		s.Fault(kit.LostRequest, 1, 2)
 		start := time.Now()
 		cancel()
 		kit.WantError(t, (<-waits).Err, context.Canceled)
-		if took := time.Since(start); took > 0 {
-			t.Errorf("its context has ended, and it returned %v later", took)
-		}
+		s.within(start, 0)
 		s.Fault(memdriver.Fault{}, 1, 2)
-		kit.Unlock(t, theirs)
+		s.unlock(theirs)
 		time.Sleep(2 * time.Minute)
 	})
 }

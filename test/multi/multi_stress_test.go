@@ -79,7 +79,8 @@ func (s *multiStress) spoil(d *memdriver.Driver, seed uint64, faulty float64, ti
 		mu.Lock()
 		defer mu.Unlock()
 		f := memdriver.Fault{
-			DelayRequest: time.Duration(rng.IntN(5)) * time.Millisecond, DelayReply: time.Duration(rng.IntN(5)) * time.Millisecond,
+			DelayRequest: time.Duration(rng.IntN(5)) * time.Millisecond,
+			DelayReply:   time.Duration(rng.IntN(5)) * time.Millisecond,
 		}
 		if rng.Float64() >= faulty {
 			return f
