@@ -34,11 +34,7 @@ func TestHandOver(t *testing.T) {
 		if until := b.Deadline(); !until.Equal(deadline) {
 			t.Errorf("to be trusted until %v, and before until %v", until, deadline)
 		}
-		select {
-		case <-third:
-			t.Fatal("two have it")
-		default:
-		}
+		kit.Nothing(t, third, "two have it")
 
 		// The former holder's is nobody's.
 		if err := a.Unlock(); !errors.Is(err, holdfast.ErrNotHeld) {
@@ -146,9 +142,7 @@ func TestHandedOverAndLost(t *testing.T) {
 		kit.Unlock(t, a)
 		b := <-next
 		last := kit.Waiting(t, x, background)
-		if forced, err := c.NewMutex("x").ForceUnlock(background); !forced || err != nil {
-			t.Fatal(forced, err)
-		}
+		kit.Force(t, c.NewMutex("x"))
 		<-b.Context().Done()
 		synctest.Wait()
 		if !errors.Is(context.Cause(b.Context()), holdfast.ErrLost) || errors.Is(context.Cause(a.Context()), holdfast.ErrLost) || len(told) != 1 {

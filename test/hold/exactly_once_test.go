@@ -499,9 +499,7 @@ func TestAttemptBehindALaterRelease(t *testing.T) {
 			return held
 		}
 		unlocking := func(h *holdfast.Hold) <-chan error {
-			ended := make(chan error, 1)
-			go func() { ended <- h.Unlock() }()
-			synctest.Wait()
+			ended := kit.Aside(h.Unlock)
 			return ended
 		}
 		slow := lock()

@@ -23,6 +23,34 @@ func BeginShutdown(c *holdfast.Client) <-chan error {
 	return done
 }
 
+// Aside makes a call in a goroutine of its own, and sends what it returns.
+func Aside(call func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	synctest.Wait()
+	return done
+}
+
+// Nothing checks that nothing has come yet.
+func Nothing[T any](t *testing.T, from <-chan T, says string) {
+	t.Helper()
+	select {
+	case <-from:
+		t.Error(says)
+	default:
+	}
+}
+
+// Force takes a lock from whoever holds it.
+func Force(t *testing.T, l interface {
+	ForceUnlock(ctx context.Context, from ...holdfast.Owner) (bool, error)
+}) {
+	t.Helper()
+	if did, err := l.ForceUnlock(background); !did || err != nil {
+		t.Fatalf("ForceUnlock: %v, %v", did, err)
+	}
+}
+
 // WantBackend checks a call that Redis has refused, without any effect.
 func WantBackend(t *testing.T, what string, err error, says ...string) {
 	t.Helper()

@@ -551,9 +551,7 @@ func TestLineL9_FreeWithoutARelease(t *testing.T) {
 		}, 10 * time.Millisecond}, // the first knows when
 		"forced": {func(t *testing.T, w *kit.World) {
 			c, _ := w.Client()
-			if did, err := w.Lock(c).ForceUnlock(background); !did || err != nil {
-				t.Error(did, err)
-			}
+			kit.Force(t, w.Lock(c))
 		}, 0},
 		"tried": {func(t *testing.T, w *kit.World) {
 			c, _ := w.Client()

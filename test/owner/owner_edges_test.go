@@ -356,9 +356,7 @@ func TestClearBetweenNested(t *testing.T) {
 		synctest.Wait() // it has the turn
 		go func() { second <- kit.Must(t)(w.Lock(c).Lock(ctx)) }()
 		synctest.Wait() // it is next
-		gone := make(chan error, 1)
-		go func() { gone <- h.Unlock() }()
-		synctest.Wait()
+		gone := kit.Aside(h.Unlock)
 		kit.Once(d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
 		n1, n2 := <-first, <-second
 		kit.OK(t, <-gone)
@@ -413,9 +411,7 @@ func TestTokenOfTheNextRun(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		h := kit.Must(t)(w.Lock(c).Lock(ctx))
 		kit.Once(d, "release", memdriver.Fault{DelayReply: 500 * time.Millisecond})
-		unlocked := make(chan error, 1)
-		go func() { unlocked <- h.Unlock() }()
-		synctest.Wait()
+		unlocked := kit.Aside(h.Unlock)
 		next := kit.Must(t)(w.Lock(c).Lock(ctx))
 		kit.OK(t, <-unlocked)
 		if next.Token() <= h.Token() {

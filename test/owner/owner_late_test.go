@@ -33,9 +33,7 @@ func TestUnlockBesideALaterLoss(t *testing.T) {
 			}
 			return f
 		})
-		two := make(chan *holdfast.Hold, 1)
-		go func() { two <- kit.Must(t)(w.Lock(c).Lock(ctx, holdfast.FixedLease(time.Second))) }()
-		synctest.Wait()
+		two := kit.Waiting(t, w.Lock(c), ctx, holdfast.FixedLease(time.Second))
 		time.Sleep(100 * time.Millisecond)
 		kit.Unlock(t, one)
 		later := <-two
@@ -61,11 +59,7 @@ func TestUnlockOfWhatWasTaken(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		kit.WantError(t, <-done, context.Canceled)
-		did, err := w.Lock(other).ForceUnlock(background)
-		kit.OK(t, err)
-		if !did {
-			t.Error("nobody held it")
-		}
+		kit.Force(t, w.Lock(other))
 		kit.WantError(t, one.Unlock(), holdfast.ErrLost)
 	})
 }

@@ -78,9 +78,7 @@ func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
 		kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
 		two := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx) })
 		three := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx) })
-		if did, err := w.Lock(other).ForceUnlock(background); !did {
-			t.Fatalf("ForceUnlock: %v", err)
-		}
+		kit.Force(t, w.Lock(other))
 		time.Sleep(10 * time.Millisecond)
 		if err := one.Unlock(); !errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("Unlock: %v", err)
@@ -111,9 +109,7 @@ func TestUnlockBehindAReleaseThatWasNotSent(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		one := busyOwner(ctx, t, w, c, d)
 		two := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx, holdfast.Wait(3*time.Second)) })
-		if did, err := w.Lock(other).ForceUnlock(background); !did {
-			t.Fatalf("ForceUnlock: %v", err)
-		}
+		kit.Force(t, w.Lock(other))
 		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
 			if call.Script.Name() == "release" {
 				f.Refuse = errors.New("connection refused")
@@ -215,9 +211,7 @@ func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 		d.SetFaults(func(call driver.Call) memdriver.Fault {
 			return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
 		})
-		unlocked := make(chan error, 1)
-		go func() { unlocked <- h.Unlock() }()
-		synctest.Wait()
+		unlocked := kit.Aside(h.Unlock)
 		_, err := w.Lock(c).Lock(ctx, holdfast.Wait(time.Second))
 		kit.WantBackend(t, "behind an Unlock that is not answered", err, "an earlier call of its owner has no answer yet: Redis did not answer in time")
 		d.SetFaults(nil)
