@@ -299,6 +299,7 @@ func TestTinyLease(t *testing.T) {
 		for _, lease := range []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Second} {
 			kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Lock(background, holdfast.FixedLease(lease)))
 		}
+		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Lock(background, holdfast.RenewedLease(2*time.Second)))
 		time.Sleep(time.Second)
 	})
 }
@@ -481,21 +482,6 @@ func TestSlowAnswerReconcilesNothing(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		w.WantCount("x", holdfast.Owner{}, 0)
 		time.Sleep(time.Minute)
-	})
-}
-
-// An owner whose hold was lost may lock again, at once.
-func TestLockAgainAfterALoss(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		mu := w.Lock(c)
-		h := kit.Must(t)(mu.Lock(background, holdfast.FixedLease(time.Second)))
-		<-h.Context().Done()
-		time.Sleep(time.Second)
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-		again := kit.Must(t)(mu.Lock(holdfast.WithOwner(background, h.Owner())))
-		w.WantCount("x", again.Owner(), 1)
-		kit.Unlock(t, again)
 	})
 }
 

@@ -2,7 +2,6 @@ package hold
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -49,18 +48,6 @@ func TestRenewedLeasesNested(t *testing.T) {
 			t.Errorf("%v left of a lease of 5 s", got)
 		}
 		kit.Unlock(t, outer)
-	})
-}
-
-// A renewed lease keeps to WithMaxHold, and leaves room for the margin.
-func TestRenewedLeaseBounds(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client(holdfast.WithMaxHold(time.Minute), holdfast.WithMargin(time.Second))
-		start := time.Now()
-		h := kit.Must(t)(c.NewMutex("x").Lock(background, holdfast.RenewedLease(time.Hour)))
-		kit.Took(t, kit.LostAt(t, h, start), 50*time.Second, time.Minute, "lost after %v")
-		_ = h.Unlock()
-		kit.Fails(t, holdfast.ErrInvalid)(c.NewMutex("x").Lock(background, holdfast.RenewedLease(2*time.Second)))
 	})
 }
 
@@ -127,19 +114,5 @@ func TestChangingLeasesAreRenewed(t *testing.T) {
 			}
 			kit.Unlock(t, h)
 		}
-	})
-}
-
-// That WithMaxHold has ended a hold is told as such, whatever the lease.
-func TestMaxHoldWithALongLease(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client(holdfast.WithMaxHold(time.Hour))
-		h := kit.Must(t)(c.NewMutex("x").Lock(background, holdfast.RenewedLease(30*time.Minute)))
-		<-h.Context().Done()
-		var lost *holdfast.LostError
-		if !errors.As(context.Cause(h.Context()), &lost) || lost.Reason != holdfast.LostMaxHoldOver {
-			t.Error(context.Cause(h.Context()))
-		}
-		_ = h.Unlock()
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -182,17 +181,21 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 	})
 }
 
+// WithMaxHold ends a hold, whatever its lease, and that is told as such.
 func TestMaxHoldEndsRenewal(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client(holdfast.WithMaxHold(2 * time.Minute))
-		start := time.Now()
-		h := kit.Must(t)(w.Lock(c).Lock(background))
-		took := kit.LostAt(t, h, start)
-		if took > 2*time.Minute || took < 118*time.Second {
-			t.Errorf("lost after %v", took)
+		for _, lease := range []time.Duration{holdfast.DefaultLease, time.Minute, time.Hour} {
+			c, _ := w.Client(holdfast.WithMaxHold(2 * time.Minute))
+			start := time.Now()
+			h := kit.Must(t)(w.Lock(c).Lock(background, holdfast.RenewedLease(lease)))
+			kit.Took(t, kit.LostAt(t, h, start), 118*time.Second, 2*time.Minute, "lost after %v")
+			var lost *holdfast.LostError
+			if !errors.As(context.Cause(h.Context()), &lost) || lost.Reason != holdfast.LostMaxHoldOver {
+				t.Error(context.Cause(h.Context()))
+			}
+			kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+			kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Lock(background, holdfast.FixedLease(3*time.Minute)))
 		}
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Lock(background, holdfast.FixedLease(3*time.Minute)))
 	})
 }
 
@@ -236,17 +239,28 @@ func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
 	})
 }
 
-// S1: a partial unlock leaves the outer hold what it was promised.
-func TestS1_PartialUnlockKeepsTheLease(t *testing.T) {
+// S1, S7: a nested hold with another lease does not change what the outer one was promised, and giving it back does not either.
+func TestS1_S7_NestedLeaseDoesNotShorten(t *testing.T) {
 	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		outer := kit.Must(t)(w.Lock(c).Lock(background, holdfast.FixedLease(time.Hour)))
-		inner := kit.Must(t)(w.Lock(c).Lock(outer.Context(), holdfast.FixedLease(time.Hour)))
-		kit.Unlock(t, inner)
-		if ttl := w.Lives(outer.Owner()); ttl != time.Hour {
-			t.Errorf("TTL %v after a partial unlock", ttl)
+		for _, lease := range []time.Duration{time.Hour, time.Second} {
+			c, _ := w.Client()
+			outer := kit.Must(t)(w.Lock(c).Lock(background, holdfast.FixedLease(time.Hour)))
+			wantLives := func(what string, want time.Duration) {
+				t.Helper()
+				if got := w.Lives(outer.Owner()); got != want {
+					t.Errorf("TTL %v %s", got, what)
+				}
+			}
+			inner := kit.Must(t)(w.Lock(c).Lock(outer.Context(), holdfast.FixedLease(lease)))
+			wantLives("after a nested hold", time.Hour)
+			time.Sleep(time.Minute)
+			kit.Unlock(t, inner)
+			wantLives("after a partial unlock", 59*time.Minute)
+			if err := outer.Context().Err(); err != nil {
+				t.Error(context.Cause(outer.Context()))
+			}
+			kit.Unlock(t, outer)
 		}
-		kit.Unlock(t, outer)
 	})
 }
 
@@ -270,25 +284,6 @@ func TestS6_MixedLeases(t *testing.T) {
 		kit.Unlock(t, inner)
 		kit.Took(t, kit.LostAt(t, outer, start), 0, 151*time.Second, "the outer hold lasted %v")
 		kit.WantError(t, outer.Unlock(), holdfast.ErrLost)
-	})
-}
-
-// S7: a nested hold with a shorter lease does not shorten the outer one's.
-func TestS7_NestedLeaseDoesNotShorten(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		outer := kit.Must(t)(w.Lock(c).Lock(background, holdfast.FixedLease(time.Hour)))
-		inner := kit.Must(t)(w.Lock(c).Lock(outer.Context(), holdfast.FixedLease(time.Second)))
-		if ttl := w.Lives(outer.Owner()); ttl != time.Hour {
-			t.Errorf("TTL %v after a nested hold", ttl)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if err := outer.Context().Err(); err != nil {
-			t.Error(context.Cause(outer.Context()))
-		}
-		kit.Unlock(t, inner)
-		kit.Unlock(t, outer)
 	})
 }
 

@@ -222,28 +222,6 @@ func TestCloseFromHooks(t *testing.T) {
 	}
 }
 
-// Two that were handed contexts of a hold that has ended.
-func TestContextsOfEndedHolds(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := c.NewMutex("x")
-		h := kit.Must(t)(m.Lock(background))
-		after := context.WithoutCancel(h.Context())
-		kit.Unlock(t, h)
-		h1, err1 := m.TryLock(after)
-		h2, err2 := m.TryLock(after)
-		t.Log(err1, err2)
-		if err1 == nil && err2 == nil && h1.Context().Err() == nil {
-			t.Error("both inside, under the context of a hold that has ended")
-		}
-		for _, h := range []*holdfast.Hold{h1, h2} {
-			if h != nil {
-				_ = h.Unlock()
-			}
-		}
-	})
-}
-
 // The other side of a detached hold.
 func TestOtherSideOfDetached(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
