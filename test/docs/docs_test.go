@@ -8,14 +8,18 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/typecheck"
+	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // docPackages are what the pages may use, by the module that requires it.
@@ -37,28 +41,12 @@ func TestDocsCompile(t *testing.T) {
 	t.Parallel()
 	files := token.NewFileSet()
 	packages := typecheck.Importer(t, files, docPackages...)
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds, err := filepath.Glob("../../docs/kinds/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	blocks := 0
-	internals, err := filepath.Glob("../../docs/internals/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range slices.Concat(pages, kinds, internals, []string{"../../README.md"}) {
+	for _, page := range glob(t, "../../docs/*.md", "../../docs/kinds/*.md", "../../docs/internals/*.md", "../../README.md") {
 		if strings.HasSuffix(page, "from-redisson.md") || strings.HasSuffix(page, "fencing.md") {
 			continue // tests of their own know their variables
 		}
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, block := range goBlocks(string(text)) {
+		for i, block := range goBlocks(read(t, page)) {
 			blocks++
 			if err := checkBlock(block, files, packages); err != nil {
 				t.Errorf("%s, block %d of Go: %v", page, i+1, err)
@@ -144,25 +132,14 @@ var tag = regexp.MustCompile(`[SLAP][0-9]{1,2}`)
 // TestWeakSpotsAreExplained looks up the tag of every test's name in docs/internals/weak-spots.md.
 func TestWeakSpotsAreExplained(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/internals/weak-spots.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob("../*/*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := read(t, "../../docs/internals/weak-spots.md")
 	names := regexp.MustCompile("(?:func Test|\")((?:[SLAP][0-9]{1,2}_)+)")
 	found := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, match := range names.FindAllStringSubmatch(string(text), -1) {
+	for _, file := range glob(t, "../*/*_test.go") {
+		for _, match := range names.FindAllStringSubmatch(read(t, file), -1) {
 			for _, spot := range tag.FindAllString(match[1], -1) {
 				found++
-				if !strings.Contains(string(page), "| "+spot+" |") {
+				if !strings.Contains(page, "| "+spot+" |") {
 					t.Errorf("%s: %s is not explained", file, spot)
 				}
 			}
@@ -179,16 +156,9 @@ var link = regexp.MustCompile(`\]\(([^()\s]*)\)`)
 // TestDocsLinks follows every link of the pages inside the repository.
 func TestDocsLinks(t *testing.T) {
 	t.Parallel()
-	var pages []string
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/kinds/*.md", "../../docs/internals/*.md", "../../robustness/*.md", "../../robustness/*/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages = append(pages, found...)
-	}
 	followed := 0
-	for _, page := range pages {
+	for _, page := range glob(t, "../../*.md", "../../docs/*.md", "../../docs/kinds/*.md", "../../docs/internals/*.md",
+		"../../robustness/*.md", "../../robustness/*/*.md") {
 		for _, target := range link.FindAllStringSubmatch(prose(t, page), -1) {
 			if strings.Contains(target[1], "://") {
 				continue
@@ -213,13 +183,9 @@ func TestDocsLinks(t *testing.T) {
 // prose is the text of a page without its blocks of code.
 func prose(t *testing.T, page string) string {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var kept strings.Builder
 	code := false
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(read(t, page)) {
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {
 			code = !code
 		} else if !code {
@@ -291,18 +257,16 @@ func importsHere(t *testing.T, of string) (all []string) {
 	if of == "." || strings.HasPrefix(of, "driver") {
 		dir = filepath.Join("../..", of)
 	}
-	sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil || len(sources) == 0 {
-		t.Fatalf("there is no package %s: %v", of, err)
+	sources := glob(t, filepath.Join(dir, "*.go"))
+	if len(sources) == 0 {
+		t.Fatalf("there is no package %s", of)
 	}
 	for _, source := range sources {
 		if strings.HasSuffix(source, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		for _, imported := range file.Imports {
 			path := strings.Trim(imported.Path.Value, `"`)
 			if other, ours := strings.CutPrefix(path, "github.com/holdfast-go/holdfast/"); ours {
@@ -310,5 +274,118 @@ func importsHere(t *testing.T, of string) (all []string) {
 			}
 		}
 	}
+	return all
+}
+
+// The documentation shows the code that is compiled here.
+func TestFencingDocument(t *testing.T) {
+	page := read(t, "../../docs/fencing.md")
+	for _, file := range []string{"../fencing/postgres.go", "../fencing/redis.go"} {
+		_, code, found := strings.Cut(read(t, file), "\n)\n\n") // after the imports
+		if !found || !strings.Contains(page, "```go\n"+code+"```\n") {
+			t.Errorf("docs/fencing.md does not show %s", file)
+		}
+	}
+}
+
+// testName is the name of a test as pages have it.
+var testName = regexp.MustCompile("`(Test[A-Za-z0-9_]+|Fuzz[A-Za-z0-9_]+)`")
+
+// Every test that the pages on guarantees and on security name exists.
+func TestProofsExist(t *testing.T) {
+	t.Parallel()
+	defined := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
+	kit.OK(t, filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, found := range function.FindAllStringSubmatch(read(t, path), -1) {
+			defined[found[1]] = true
+		}
+		return nil
+	}))
+	for page, least := range map[string]int{"../../docs/guarantees.md": 15, "../../docs/security.md": 25} {
+		named := testName.FindAllStringSubmatch(read(t, page), -1)
+		for _, name := range named {
+			if !defined[name[1]] {
+				t.Errorf("%s names %s, which is no test", page, name[1])
+			}
+		}
+		if len(named) < least {
+			t.Errorf("%s names only %d tests", page, len(named))
+		}
+	}
+}
+
+// The README's program is the one in quickstart, and it runs.
+func TestReadmeQuickStart(t *testing.T) {
+	t.Parallel()
+	if !strings.Contains(read(t, "../../README.md"), "```go\n"+read(t, "../quickstart/main.go")+"```\n") {
+		t.Error("the README's program is not quickstart/main.go")
+	}
+	s := redistest.Start(t)
+	cmd := exec.Command("go", "run", "../quickstart")
+	cmd.Env = append(os.Environ(), "REDIS_URL=redis://"+s.Addr(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "done") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if keys := s.Cli(t, "KEYS", "*"); keys != "" {
+		t.Errorf("it left %s", keys)
+	}
+}
+
+// TestReadmesAreEqual compares what the two languages have in common: headings, blocks of
+// code and commands, rows and code of tables, links.
+func TestReadmesAreEqual(t *testing.T) {
+	t.Parallel()
+	english, chinese := outline(t, "../../README.md"), outline(t, "../../README.zh-CN.md")
+	for i := range max(len(english), len(chinese)) {
+		if i >= len(english) || i >= len(chinese) || english[i] != chinese[i] {
+			t.Fatalf("they part at %q and %q", english[min(i, len(english)):], chinese[min(i, len(chinese)):])
+		}
+	}
+	if len(english) < 100 {
+		t.Errorf("only %d things were compared", len(english))
+	}
+}
+
+var codeOrLink = regexp.MustCompile("`[^`]+`|\\]\\([^)]+\\)")
+
+// outline is what does not depend on the language.
+func outline(t *testing.T, path string) (all []string) {
+	t.Helper()
+	code := false
+	var links []string // of a paragraph, which may have another order in another language
+	end := func() {
+		slices.Sort(links)
+		all = append(all, links...)
+		links = nil
+	}
+	for line := range strings.Lines(read(t, path)) {
+		line = strings.TrimSuffix(line, "\n")
+		fence := strings.HasPrefix(line, "```")
+		switch {
+		case fence || code || strings.HasPrefix(line, "    "):
+			all = append(all, line)
+		case strings.HasPrefix(line, "#"):
+			end()
+			all = append(all, strings.Repeat("#", len(line)-len(strings.TrimLeft(line, "#"))))
+		case strings.HasPrefix(line, "|"):
+			end()
+			all = append(all, fmt.Sprint(strings.Count(line, "|"), codeOrLink.FindAllString(line, -1)))
+		case line == "":
+			end()
+		default:
+			for _, found := range codeOrLink.FindAllString(line, -1) {
+				if !strings.HasPrefix(found, "](README") {
+					links = append(links, found)
+				}
+			}
+		}
+		code = code != fence
+	}
+	end()
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/instant"
 	holdfastotel "github.com/holdfast-go/holdfast/otel"
+	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // hookSets are what docs/telemetry.md compares. Providers without an exporter do what one costs while
@@ -71,15 +72,15 @@ func TestPairAllocatesNothingMore(t *testing.T) {
 	allocations := map[string]float64{}
 	for name, options := range hookSets(t) {
 		c, err := holdfast.New(instant.New(), options...)
-		ok(t, err)
+		kit.OK(t, err)
 		mu := c.NewMutex("a")
 		allocations[name] = testing.AllocsPerRun(2000, func() {
 			h, err := mu.Lock(background)
-			ok(t, err)
+			kit.OK(t, err)
 			_ = h.Context() // it is made when it is asked for, and hooks are told under it
-			ok(t, h.Unlock())
+			kit.OK(t, h.Unlock())
 		})
-		ok(t, c.Close())
+		kit.OK(t, c.Close())
 	}
 	for _, name := range []string{"log", "metrics", "log+metrics"} {
 		if allocations[name] > allocations["none"] {

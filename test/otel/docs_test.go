@@ -11,9 +11,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/doctable"
-	"github.com/holdfast-go/holdfast/memdriver"
+	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // keys are the names of attributes.
@@ -29,23 +28,23 @@ func everything(t *testing.T, w *world) {
 	t.Helper()
 	c, d := w.client()
 	x := c.NewMutex("x")
-	h := must(t)(x.Lock(background))
-	next := waiting(background, x)
-	gone := waiting(background, x, holdfast.Wait(time.Second))
+	h := kit.Must(t)(x.Lock(background))
+	next := kit.Waiting(t, x, background)
+	gone := kit.Waiting(t, x, background, holdfast.Wait(time.Second))
 	time.Sleep(2 * time.Second)
 	<-gone
-	ok(t, h.Unlock())
+	kit.OK(t, h.Unlock())
 	h = <-next
-	last := waiting(background, x)
-	ok(t, h.Unlock()) // handed over
+	last := kit.Waiting(t, x, background)
+	kit.OK(t, h.Unlock()) // handed over
 	h = <-last
 	time.Sleep(20 * time.Second) // renewed
-	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+	kit.Away(d)
 	<-h.Context().Done() // not renewed, and lost
 	d.SetFaults(nil)
 	time.Sleep(time.Minute)
-	h = must(t)(x.Lock(background))
-	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+	h = kit.Must(t)(x.Lock(background))
+	kit.Away(d)
 	if h.Unlock() == nil {
 		t.Error("no error")
 	}

@@ -18,23 +18,21 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/faketime"
 	"github.com/holdfast-go/holdfast/memdriver"
 	holdfastotel "github.com/holdfast-go/holdfast/otel"
+	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 var background = context.Background()
 
 // world is a server in memory under fake time, and what OpenTelemetry is told of it.
 type world struct {
-	t       *testing.T
-	server  *memdriver.Server
+	*kit.World
+
 	reader  *sdkmetric.ManualReader
 	spans   *tracetest.SpanRecorder
 	tracers *sdktrace.TracerProvider
@@ -44,66 +42,42 @@ type world struct {
 // fake runs f under fake time.
 func fake(t *testing.T, f func(t *testing.T, w *world), options ...holdfastotel.Option) {
 	t.Helper()
-	faketime.Test(t, func(t *testing.T) {
-		server, err := memdriver.NewServer()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(server.Close)
-		w := &world{t: t, server: server, reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	kit.Fake(t, func(t *testing.T, shared *kit.World) {
+		w := &world{World: shared, reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
 		meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(w.reader))
 		w.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans))
-		t.Cleanup(func() {
-			if err := errors.Join(meters.Shutdown(background), w.tracers.Shutdown(background)); err != nil {
-				t.Error(err)
-			}
-		})
-		w.hooks, err = holdfastotel.New(append([]holdfastotel.Option{holdfastotel.WithMeterProvider(meters), holdfastotel.WithTracerProvider(w.tracers)}, options...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		t.Cleanup(func() { kit.OK(t, meters.Shutdown(background), w.tracers.Shutdown(background)) })
+		providers := []holdfastotel.Option{holdfastotel.WithMeterProvider(meters), holdfastotel.WithTracerProvider(w.tracers)}
+		var err error
+		w.hooks, err = holdfastotel.New(append(providers, options...)...)
+		kit.OK(t, err)
 		f(t, w)
+		w.Wipe() // what is lost, or no lock
 	})
 }
 
 // client returns a client that is watched, and quiet one that is not.
-func (w *world) client(options ...holdfast.ClientOption) (*holdfast.Client, *memdriver.Driver) {
-	return w.connect(append(options, holdfast.WithHooks(w.hooks))...)
+func (w *world) client() (*holdfast.Client, *memdriver.Driver) {
+	return w.Known(holdfast.WithHooks(w.hooks))
 }
 
 func (w *world) quiet() *holdfast.Client {
-	c, _ := w.connect()
+	c, _ := w.Known()
 	return c
-}
-
-func (w *world) connect(options ...holdfast.ClientOption) (*holdfast.Client, *memdriver.Driver) {
-	w.t.Helper()
-	d := w.server.Driver()
-	c, err := holdfast.New(d, append(options, holdfast.WithIdentity(holdfast.Identity{Program: "billing", Host: "web-3", PID: 4711}))...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() {
-		d.SetFaults(nil)
-		if err := c.Close(); err != nil {
-			w.t.Error(err)
-		}
-	})
-	return c, d
 }
 
 // collect returns all metrics.
 func (w *world) collect() []metricdata.Metrics {
-	w.t.Helper()
+	w.T.Helper()
 	synctest.Wait() // the client's goroutines have told
 	var all metricdata.ResourceMetrics
 	if err := w.reader.Collect(background, &all); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var found []metricdata.Metrics
 	for _, one := range all.ScopeMetrics {
 		if one.Scope.Name != "github.com/holdfast-go/holdfast/otel" {
-			w.t.Errorf("the scope is %q", one.Scope.Name)
+			w.T.Errorf("the scope is %q", one.Scope.Name)
 		}
 		found = append(found, one.Metrics...)
 	}
@@ -113,7 +87,7 @@ func (w *world) collect() []metricdata.Metrics {
 // points returns the series of a metric as text, sorted; those of histograms with their count
 // and sum.
 func (w *world) points(name string) (all []string) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, m := range w.collect() {
 		if m.Name != name {
 			continue
@@ -128,7 +102,7 @@ func (w *world) points(name string) (all []string) {
 				all = append(all, fmt.Sprintf("%s: %d in %.3g", text(p.Attributes), p.Count, p.Sum))
 			}
 		default:
-			w.t.Fatalf("%T", data)
+			w.T.Fatalf("%T", data)
 		}
 	}
 	slices.Sort(all)
@@ -146,59 +120,22 @@ func text(set attribute.Set) string {
 }
 
 func (w *world) want(metric string, want ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	if got := w.points(metric); !slices.Equal(got, want) {
-		w.t.Errorf("%s is\n%s\nwant\n%s", metric, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		w.T.Errorf("%s is\n%s\nwant\n%s", metric, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
 // wantZero checks that nothing waits or is held, of any kind.
 func (w *world) wantZero() {
-	w.t.Helper()
+	w.T.Helper()
 	for _, metric := range []string{"holdfast.acquire.waiting", "holdfast.hold.active"} {
 		for _, point := range w.points(metric) {
 			if !strings.HasSuffix(point, ": 0") {
-				w.t.Errorf("%s is %s", metric, point)
+				w.T.Errorf("%s is %s", metric, point)
 			}
 		}
 	}
-}
-
-func must(t *testing.T) func(*holdfast.Hold, error) *holdfast.Hold {
-	return func(h *holdfast.Hold, err error) *holdfast.Hold {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-}
-
-func ok(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantError(t *testing.T, err, target error) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("error %v, want %v", err, target)
-	}
-}
-
-// waiting starts a Lock, and returns once it waits.
-func waiting(ctx context.Context, l holdfast.Locker, options ...holdfast.LockOption) <-chan *holdfast.Hold {
-	got := make(chan *holdfast.Hold, 1)
-	go func() {
-		defer close(got)
-		if h, err := l.Lock(ctx, options...); err == nil {
-			got <- h
-		}
-	}()
-	synctest.Wait()
-	return got
 }
 
 // Durations, waits and what comes of them.
@@ -206,44 +143,44 @@ func TestMetricsOfAcquires(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		x, other := c.NewMutex("x"), w.quiet().NewMutex("x")
-		h := must(t)(other.Lock(background))
+		h := kit.Must(t)(other.Lock(background))
 		w.want("holdfast.acquire.duration")
 		_, err := x.TryLock(background)
-		wantError(t, err, holdfast.ErrLocked)
+		kit.WantError(t, err, holdfast.ErrLocked)
 		_, err = x.Lock(background, holdfast.Wait(2*time.Second))
-		wantError(t, err, holdfast.ErrLocked)
+		kit.WantError(t, err, holdfast.ErrLocked)
 		w.wantZero()
 		late, cancel := context.WithTimeout(background, 3*time.Second)
 		defer cancel()
 		_, err = x.Lock(late)
-		wantError(t, err, context.DeadlineExceeded)
+		kit.WantError(t, err, context.DeadlineExceeded)
 		ctx, cancel := context.WithCancel(background)
-		gone, next := waiting(ctx, x), waiting(background, x)
+		gone, next := kit.Waiting(t, x, ctx), kit.Waiting(t, x, background)
 		w.want("holdfast.acquire.waiting", "kind=mutex: 2")
 		time.Sleep(time.Second)
 		cancel()
 		<-gone
 		w.want("holdfast.acquire.waiting", "kind=mutex: 1")
-		ok(t, h.Unlock())
+		kit.OK(t, h.Unlock())
 		h = <-next
 		w.wantZeroBut(1)
-		ok(t, h.Unlock())
+		kit.OK(t, h.Unlock())
 		_, err = x.Lock(background, holdfast.FixedLease(time.Microsecond))
-		wantError(t, err, holdfast.ErrInvalid)
-		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Away(d)
 		_, err = x.TryLock(background)
 		if backend := (*holdfast.BackendError)(nil); !errors.As(err, &backend) {
 			t.Error(err)
 		}
 		d.SetFaults(nil)
 		time.Sleep(time.Minute)
-		h = must(t)(other.Lock(background))
-		closed := waiting(background, x)
-		ok(t, c.Close())
+		h = kit.Must(t)(other.Lock(background))
+		closed := kit.Waiting(t, x, background)
+		kit.OK(t, c.Close())
 		<-closed
 		_, err = x.Lock(background)
-		wantError(t, err, holdfast.ErrClosed)
-		ok(t, h.Unlock())
+		kit.WantError(t, err, holdfast.ErrClosed)
+		kit.OK(t, h.Unlock())
 		w.want("holdfast.acquire.duration",
 			"kind=mutex: 1 in 1",
 			"type=backend kind=mutex: 1 in 6", "type=cancelled kind=mutex: 1 in 1", "type=closed kind=mutex: 2 in 0", "type=invalid kind=mutex: 1 in 0",
@@ -257,7 +194,7 @@ func TestMetricsOfAcquires(t *testing.T) {
 
 // wantZeroBut checks that nothing waits and so many are held.
 func (w *world) wantZeroBut(holds int) {
-	w.t.Helper()
+	w.T.Helper()
 	w.want("holdfast.acquire.waiting", "kind=mutex: 0")
 	w.want("holdfast.hold.active", fmt.Sprintf("kind=mutex: %d", holds))
 }
@@ -267,37 +204,37 @@ func TestMetricsOfHolds(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
 		x := c.NewMutex("x")
-		h := must(t)(x.Lock(background))
-		inner := must(t)(x.Lock(h.Context()))
+		h := kit.Must(t)(x.Lock(background))
+		inner := kit.Must(t)(x.Lock(h.Context()))
 		w.want("holdfast.hold.active", "kind=mutex: 2")
-		ok(t, inner.Unlock())
+		kit.OK(t, inner.Unlock())
 		time.Sleep(20 * time.Second)
-		ok(t, h.Unlock()) // 20 s
+		kit.OK(t, h.Unlock()) // 20 s
 		w.wantZero()
 
-		h = must(t)(x.Lock(background)) // handed over, and lost after 10 s or so, and unlocked
-		next := waiting(background, x)
-		ok(t, h.Unlock())
+		h = kit.Must(t)(x.Lock(background)) // handed over, and lost, and unlocked
+		next := kit.Waiting(t, x, background)
+		kit.OK(t, h.Unlock())
 		h = <-next
 		_, err := x.ForceUnlock(background)
-		ok(t, err)
+		kit.OK(t, err)
 		<-h.Context().Done()
-		wantError(t, h.Unlock(), holdfast.ErrLost)
+		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 		w.wantZero()
 
-		owner, err := must(t)(x.Lock(background)).Detach()
-		ok(t, err)
+		owner, err := kit.Must(t)(x.Lock(background)).Detach()
+		kit.OK(t, err)
 		w.wantZero()
-		h = must(t)(x.Adopt(background, owner))
+		h = kit.Must(t)(x.Adopt(background, owner))
 		w.want("holdfast.hold.active", "kind=mutex: 1")
-		ok(t, h.Unlock())
+		kit.OK(t, h.Unlock())
 
-		h = must(t)(x.Lock(background)) // not renewed, and never unlocked
-		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: errors.New("connection refused")} })
+		h = kit.Must(t)(x.Lock(background)) // not renewed, and never unlocked
+		kit.Silent(d, kit.Faults["refused"])
 		<-h.Context().Done()
 		d.SetFaults(nil)
 		w.wantZero()
-		must(t)(c.NewMutex("y").Lock(background, holdfast.FixedLease(time.Second)))
+		kit.Must(t)(c.NewMutex("y").Lock(background, holdfast.FixedLease(time.Second)))
 		time.Sleep(2 * time.Second)
 		w.wantZero()
 		w.want("holdfast.hold.losses", "type=lease_over kind=mutex: 1", "type=taken kind=mutex: 1", "type=unanswered kind=mutex: 1")
@@ -309,8 +246,8 @@ func TestMetricsOfHolds(t *testing.T) {
 			t.Error(age)
 		}
 
-		must(t)(x.Lock(background)) // given back by Close
-		ok(t, c.Close())
+		kit.Must(t)(x.Lock(background)) // given back by Close
+		kit.OK(t, c.Close())
 		w.wantZero()
 		ends := map[string]int{}
 		for _, point := range w.points("holdfast.hold.duration") {
@@ -348,27 +285,27 @@ func TestMetricsOfEveryKind(t *testing.T) {
 			if kind == "multi" || kind == "redlock" {
 				options = append(options, holdfast.WithHooks(w.hooks))
 			}
-			h := must(t)(pair[1].Lock(background))
-			next := waiting(background, pair[0], options...)
+			h := kit.Must(t)(pair[1].Lock(background))
+			next := kit.Waiting(t, pair[0], background, options...)
 			time.Sleep(time.Second)
 			if !slices.Contains(w.points("holdfast.acquire.waiting"), "kind="+kind+": 1") {
 				t.Errorf("%s: waiting %v", kind, w.points("holdfast.acquire.waiting"))
 			}
-			ok(t, h.Unlock())
+			kit.OK(t, h.Unlock())
 			h = <-next
 			if !slices.Contains(w.points("holdfast.hold.active"), "kind="+kind+": 1") {
 				t.Errorf("%s: held %v", kind, w.points("holdfast.hold.active"))
 			}
-			ok(t, h.Unlock())
+			kit.OK(t, h.Unlock())
 			w.wantZero()
 		}
 		s, l := c.NewUnleasedSemaphore("s", holdfast.Permits(1)), c.NewLatch("l")
 		_, err := l.TrySetCount(background, 1)
-		ok(t, err, s.Acquire(background, 1))
-		time.AfterFunc(time.Second, func() { ok(t, s.Release(1), l.CountDown()) })
+		kit.OK(t, err, s.Acquire(background, 1))
+		time.AfterFunc(time.Second, func() { kit.OK(t, s.Release(1), l.CountDown()) })
 		var both sync.WaitGroup
-		both.Go(func() { ok(t, s.Acquire(background, 1)) })
-		both.Go(func() { ok(t, l.Await(background)) })
+		both.Go(func() { kit.OK(t, s.Acquire(background, 1)) })
+		both.Go(func() { kit.OK(t, l.Await(background)) })
 		both.Wait()
 		w.wantZero()
 		waits := strings.Join(w.points("holdfast.acquire.wait_time"), "\n")
@@ -394,7 +331,7 @@ func TestNames(t *testing.T) {
 	use := func(t *testing.T, w *world) {
 		c, _ := w.client()
 		for _, name := range []string{"orders:1", "orders:2", "secret"} {
-			ok(t, must(t)(c.NewMutex(name).Lock(background)).Unlock())
+			kit.OK(t, kit.Must(t)(c.NewMutex(name).Lock(background)).Unlock())
 		}
 	}
 	fake(t, func(t *testing.T, w *world) {
@@ -420,15 +357,15 @@ func TestSpanOfAWait(t *testing.T) {
 		x, other := c.NewMutex("x", holdfast.Fenced()), w.quiet().NewMutex("x", holdfast.Fenced())
 		ctx, parent := w.tracers.Tracer("test").Start(background, "work")
 		defer parent.End()
-		ok(t, must(t)(x.Lock(ctx)).Unlock())
+		kit.OK(t, kit.Must(t)(x.Lock(ctx)).Unlock())
 		if n := len(w.spans.Ended()); n != 0 {
 			t.Fatalf("%d spans of a free lock", n)
 		}
-		h := must(t)(other.Lock(background))
+		h := kit.Must(t)(other.Lock(background))
 		began := time.Now()
-		next := waiting(ctx, x)
+		next := kit.Waiting(t, x, ctx)
 		time.Sleep(2 * time.Second)
-		ok(t, h.Unlock())
+		kit.OK(t, h.Unlock())
 		h = <-next
 		if len(w.spans.Ended()) != 1 {
 			t.Fatal(w.spans.Ended())
@@ -440,7 +377,7 @@ func TestSpanOfAWait(t *testing.T) {
 		if !s.StartTime().Equal(began) || s.EndTime().Sub(began) < 2*time.Second || s.Parent().SpanID() != parent.SpanContext().SpanID() || s.Status().Code != codes.Unset {
 			t.Errorf("from %v to %v, in %v, %v", s.StartTime(), s.EndTime(), s.Parent(), s.Status())
 		}
-		ok(t, h.Unlock())
+		kit.OK(t, h.Unlock())
 	})
 }
 
@@ -448,9 +385,9 @@ func TestSpanOfAWait(t *testing.T) {
 func TestSpanOfARefusal(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
-		h := must(t)(w.quiet().NewMutex("x").Lock(background))
+		h := kit.Must(t)(w.quiet().NewMutex("x").Lock(background))
 		_, err := c.NewMutex("x").Lock(background, holdfast.Wait(2*time.Second))
-		wantError(t, err, holdfast.ErrLocked)
+		kit.WantError(t, err, holdfast.ErrLocked)
 		s := w.spans.Ended()[0]
 		if want := "acquire mutex type=locked wait_time=2 holder=" + h.Owner().String() + " who=billing@web-3 pid 4711 kind=mutex name=x"; spanText(s) != want {
 			t.Errorf("%s, want %s", spanText(s), want)
@@ -458,7 +395,7 @@ func TestSpanOfARefusal(t *testing.T) {
 		if s.Status().Code != codes.Error || s.Status().Description != err.Error() || len(s.Events()) != 1 || s.Events()[0].Name != "exception" {
 			t.Errorf("%v, %v", s.Status(), s.Events())
 		}
-		ok(t, h.Unlock())
+		kit.OK(t, h.Unlock())
 	})
 }
 
@@ -470,13 +407,13 @@ func TestSpansUnderOneContext(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 3 {
 			name := fmt.Sprint("x", i)
-			h := must(t)(q.NewMutex(name).Lock(background))
+			h := kit.Must(t)(q.NewMutex(name).Lock(background))
 			for range 2 {
-				all.Go(func() { ok(t, must(t)(c.NewMutex(name).Lock(background)).Unlock()) })
+				all.Go(func() { kit.OK(t, kit.Must(t)(c.NewMutex(name).Lock(background)).Unlock()) })
 			}
 			all.Go(func() {
 				time.Sleep(time.Duration(i+1) * time.Second)
-				ok(t, h.Unlock())
+				kit.OK(t, h.Unlock())
 			})
 		}
 		all.Wait()
@@ -501,8 +438,8 @@ func TestEverySpan(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, _ := w.client()
 		s := c.NewUnleasedSemaphore("s", holdfast.Permits(1))
-		ok(t, must(t)(c.NewMutex("x").Lock(background)).Unlock(), s.Acquire(background, 1))
-		wantError(t, s.TryAcquire(background, 1), holdfast.ErrNoPermits)
+		kit.OK(t, kit.Must(t)(c.NewMutex("x").Lock(background)).Unlock(), s.Acquire(background, 1))
+		kit.WantError(t, s.TryAcquire(background, 1), holdfast.ErrNoPermits)
 		var got []string
 		for _, s := range w.spans.Ended() {
 			got = append(got, spanText(s))
@@ -520,9 +457,9 @@ func TestLossInASpan(t *testing.T) {
 		c, _ := w.client()
 		x := c.NewMutex("x")
 		ctx, span := w.tracers.Tracer("test").Start(background, "work")
-		h := must(t)(x.Lock(ctx))
+		h := kit.Must(t)(x.Lock(ctx))
 		_, err := x.ForceUnlock(background)
-		ok(t, err)
+		kit.OK(t, err)
 		<-h.Context().Done()
 		synctest.Wait()
 		span.End()
@@ -532,9 +469,9 @@ func TestLossInASpan(t *testing.T) {
 			t.Errorf("%v", events)
 		}
 		// There may be no span, or it may have ended.
-		h = must(t)(x.Lock(ctx))
+		h = kit.Must(t)(x.Lock(ctx))
 		_, err = x.ForceUnlock(background)
-		ok(t, err)
+		kit.OK(t, err)
 		<-h.Context().Done()
 		w.want("holdfast.hold.losses", "type=taken kind=mutex: 2")
 	})
@@ -544,8 +481,8 @@ func TestLossInASpan(t *testing.T) {
 func TestBackgroundErrors(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		c, d := w.client()
-		h := must(t)(c.NewMutex("x").Lock(background))
-		d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+		h := kit.Must(t)(c.NewMutex("x").Lock(background))
+		kit.Away(d)
 		if h.Unlock() == nil {
 			t.Error("no error")
 		}
