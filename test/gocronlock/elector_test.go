@@ -11,9 +11,18 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/gocronlock"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 const leader = "shop:leader"
+
+// elect is an elector of a machine of its own.
+func elect(t *testing.T, addr string, options ...holdfast.TryOption) *gocronlock.Elector {
+	t.Helper()
+	e := gocronlock.NewElector(connect(t, addr), leader, options...)
+	t.Cleanup(e.Close)
+	return e
+}
 
 // follow waits until an elector leads.
 func follow(t *testing.T, e *gocronlock.Elector) {
@@ -28,26 +37,15 @@ func follow(t *testing.T, e *gocronlock.Elector) {
 
 // TestLeaderDies has the jobs run on one of two machines, which is cut off, and then on the other.
 func TestLeaderDies(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	server := serve(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	dying := gocronlock.NewElector(connect(t, proxy.Addr()), leader, holdfast.RenewedLease(lease))
-	t.Cleanup(dying.Close)
-	if err := dying.IsLeader(t.Context()); err != nil {
-		t.Fatalf("the only one does not lead: %v", err)
-	}
-	other := gocronlock.NewElector(connect(t, server.Addr()), leader, holdfast.RenewedLease(lease))
-	t.Cleanup(other.Close)
-	if err := other.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) {
-		t.Fatalf("the second one: %v", err)
-	}
+	dying := elect(t, proxy.Addr(), holdfast.RenewedLease(lease))
+	kit.OK(t, dying.IsLeader(t.Context()))
+	other := elect(t, server.Addr(), holdfast.RenewedLease(lease))
+	kit.WantError(t, other.IsLeader(t.Context()), gocronlock.ErrNotLeader)
 
 	begun := make(chan struct{})
-	one := start(t, dying.Guard(func(ctx context.Context) error {
-		close(begun)
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}), gocron.WithDistributedElector(dying))
+	one := start(t, dying.Guard(until(begun, context.Cause)), gocron.WithDistributedElector(dying))
 	two := start(t, other.Guard(nothing), gocron.WithDistributedElector(other))
 	two.tick(t)
 	two.skipped = true
@@ -62,32 +60,20 @@ func TestLeaderDies(t *testing.T) {
 	proxy.BlackHole(redistest.ToServer, true)
 	proxy.BlackHole(redistest.ToClient, true)
 	follow(t, other)
-	if err := dying.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) {
-		t.Errorf("both lead: %v", err)
-	}
-	if err := receive(t, one.failed, "the end of the job that has lost its leader"); !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("the job says %v", err)
-	}
-	if err := dying.Guard(nothing)(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) {
-		t.Errorf("a job afterwards: %v", err)
-	}
+	kit.WantError(t, dying.IsLeader(t.Context()), gocronlock.ErrNotLeader)
+	kit.WantError(t, receive(t, one.failed, "the end of the job that has lost its leader"), holdfast.ErrLost)
+	kit.WantError(t, dying.Guard(nothing)(t.Context()), gocronlock.ErrNotLeader)
 	two.tick(t)
 	receive(t, two.ran, "the run of the new leader")
 }
 
 // TestLeaderCloses gives the lock back at once, and does not lead again.
 func TestLeaderCloses(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	one := gocronlock.NewElector(connect(t, server.Addr()), leader)
-	if err := one.IsLeader(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	other := gocronlock.NewElector(connect(t, server.Addr()), leader)
-	t.Cleanup(other.Close)
-	if err := other.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) {
-		t.Fatalf("the second one: %v", err)
-	}
+	addr := serve(t).Addr()
+	one := elect(t, addr)
+	kit.OK(t, one.IsLeader(t.Context()))
+	other := elect(t, addr)
+	kit.WantError(t, other.IsLeader(t.Context()), gocronlock.ErrNotLeader)
 	began := time.Now()
 	one.Close()
 	one.Close()
@@ -95,15 +81,12 @@ func TestLeaderCloses(t *testing.T) {
 	if took := time.Since(began); took > 20*time.Second { // the lease is 30 s
 		t.Errorf("the other one follows after %v", took)
 	}
-	if err := one.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) {
-		t.Errorf("the first one leads: %v", err)
-	}
+	kit.WantError(t, one.IsLeader(t.Context()), gocronlock.ErrNotLeader)
 }
 
 // TestElectorWithoutRedis says what is wrong, and leads when it is over.
 func TestElectorWithoutRedis(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	server := serve(t)
 	client := connect(t, server.Addr())
 	server.Kill()
 	e := gocronlock.NewElector(client, leader)
@@ -118,14 +101,9 @@ func TestElectorWithoutRedis(t *testing.T) {
 
 // TestElectorOfClosedClient never leads, and says why.
 func TestElectorOfClosedClient(t *testing.T) {
-	t.Parallel()
-	client := connect(t, redistest.Start(t).Addr())
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	client := connect(t, serve(t).Addr())
+	kit.OK(t, client.Close())
 	e := gocronlock.NewElector(client, leader)
 	t.Cleanup(e.Close)
-	if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) || !errors.Is(err, holdfast.ErrClosed) {
-		t.Errorf("%v", err)
-	}
+	kit.WantError(t, e.IsLeader(t.Context()), gocronlock.ErrNotLeader, holdfast.ErrClosed)
 }

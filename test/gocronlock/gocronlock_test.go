@@ -11,13 +11,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/gocronlock"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 const (
@@ -26,12 +25,16 @@ const (
 	// patience is for how long what must happen may take.
 	patience = time.Minute
 	// lease is the shortest that is renewed in time on a machine that stands still for a while.
-	lease = 4 * time.Second
+	lease = 6 * time.Second
 )
 
-func TestMain(m *testing.M) {
-	logging.Disable()
-	goleak.VerifyTestMain(m)
+func TestMain(m *testing.M) { kit.Main(m) }
+
+// serve starts a server for a test that is parallel.
+func serve(t *testing.T) *redistest.Server {
+	t.Helper()
+	t.Parallel()
+	return redistest.Start(t)
 }
 
 // connect returns a client with connections of its own, as another machine has them.
@@ -39,9 +42,7 @@ func connect(t *testing.T, addr string) *holdfast.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	client, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithTimeout(3*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	t.Cleanup(func() {
 		_ = client.Close() // in some tests nobody answers any more
 		_ = rdb.Close()
@@ -63,24 +64,20 @@ type machine struct {
 
 func start(t *testing.T, task gocronlock.Task, option gocron.SchedulerOption) *machine {
 	t.Helper()
-	m := &machine{clock: clockwork.NewFakeClock(), ran: make(chan struct{}, 1), failed: make(chan error, 1), refused: make(chan error, 1)}
-	scheduler, err := gocron.NewScheduler(option, gocron.WithClock(m.clock), gocron.WithStopTimeout(patience))
-	if err != nil {
-		t.Fatal(err)
+	m := &machine{
+		clock: clockwork.NewFakeClock(),
+		ran:   make(chan struct{}, 1), failed: make(chan error, 1), refused: make(chan error, 1),
 	}
-	t.Cleanup(func() {
-		if err := scheduler.Shutdown(); err != nil {
-			t.Error(err)
-		}
-	})
-	m.job, err = scheduler.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(task), gocron.WithName(job), gocron.WithEventListeners(
+	scheduler, err := gocron.NewScheduler(option, gocron.WithClock(m.clock), gocron.WithStopTimeout(patience))
+	kit.OK(t, err)
+	t.Cleanup(func() { kit.OK(t, scheduler.Shutdown()) })
+	told := gocron.WithEventListeners(
 		gocron.AfterJobRuns(func(uuid.UUID, string) { m.ran <- struct{}{} }),
 		gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { m.failed <- err }),
 		gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { m.refused <- err }),
-	))
-	if err != nil {
-		t.Fatal(err)
-	}
+	)
+	m.job, err = scheduler.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(task), gocron.WithName(job), told)
+	kit.OK(t, err)
 	scheduler.Start()
 	return m
 }
@@ -92,13 +89,9 @@ func (m *machine) tick(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
-		if err := m.clock.BlockUntilContext(ctx, 1); err != nil {
-			t.Fatalf("the scheduler does not wait for the next hour: %v", err)
-		}
+		kit.OK(t, m.clock.BlockUntilContext(ctx, 1))
 		next, err := m.job.NextRun()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kit.OK(t, err)
 		if next.Equal(m.clock.Now().Add(time.Hour)) || m.skipped {
 			break // of a run that an elector has had skipped, it takes no notes
 		}
@@ -121,16 +114,43 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 
 func nothing(context.Context) error { return nil }
 
+// locking is a locker of a machine of its own, and a scheduler with the job.
+func locking(t *testing.T, addr string, task gocronlock.Task, options ...holdfast.TryOption) *machine {
+	t.Helper()
+	locker := gocronlock.NewLocker(connect(t, addr), prefix, options...)
+	return start(t, locker.Guard(job, task), gocron.WithDistributedLocker(locker))
+}
+
+// until is a task that tells when it begins, and ends with its context.
+func until(begun chan<- struct{}, end func(ctx context.Context) error) gocronlock.Task {
+	return func(ctx context.Context) error {
+		close(begun)
+		<-ctx.Done()
+		return end(ctx)
+	}
+}
+
+// force takes the lock of the job away, and free waits until it is.
+func force(t *testing.T, addr string) {
+	t.Helper()
+	gone, err := connect(t, addr).NewMutex(prefix + job).ForceUnlock(t.Context())
+	if err != nil || !gone {
+		t.Fatalf("ForceUnlock: %v, %v", gone, err)
+	}
+}
+
+func free(t *testing.T, addr string, wait time.Duration) {
+	t.Helper()
+	kit.Unlock(t, kit.Must(t)(connect(t, addr).NewMutex(prefix+job).Lock(t.Context(), holdfast.Wait(wait))))
+}
+
 // TestOneRunATick has three machines, whose clocks differ, come to the same hour, one after the
 // other: one runs the job, also if it is done before the next one's clock is there.
 func TestOneRunATick(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	first := connect(t, server.Addr())
+	addr := serve(t).Addr()
 	var machines []*machine
 	for range 3 {
-		locker := gocronlock.NewLocker(connect(t, server.Addr()), prefix, holdfast.MinHold(time.Hour))
-		machines = append(machines, start(t, locker.Guard(job, nothing), gocron.WithDistributedLocker(locker)))
+		machines = append(machines, locking(t, addr, nothing, holdfast.MinHold(time.Hour)))
 	}
 	for hour := range 3 {
 		for i := range machines {
@@ -142,7 +162,8 @@ func TestOneRunATick(t *testing.T) {
 			}
 			select {
 			case err := <-m.refused:
-				if !errors.Is(err, holdfast.ErrLocked) || !strings.Contains(err.Error(), job) {
+				kit.WantError(t, err, holdfast.ErrLocked)
+				if !strings.Contains(err.Error(), job) {
 					t.Errorf("the reason is %v", err)
 				}
 			case <-m.ran:
@@ -151,26 +172,18 @@ func TestOneRunATick(t *testing.T) {
 				t.Fatal("nothing happens")
 			}
 		}
-		// The hour of MinHold is over.
-		if gone, err := first.NewMutex(prefix + job).ForceUnlock(t.Context()); err != nil || !gone {
-			t.Fatalf("ForceUnlock: %v, %v", gone, err)
-		}
+		force(t, addr) // the hour of MinHold is over
 	}
 }
 
 // TestDefaultMinHold keeps a lock for a moment, and no longer.
 func TestDefaultMinHold(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	one, other := gocronlock.NewLocker(connect(t, server.Addr()), prefix), gocronlock.NewLocker(connect(t, server.Addr()), prefix)
+	addr := serve(t).Addr()
+	one, other := gocronlock.NewLocker(connect(t, addr), prefix), gocronlock.NewLocker(connect(t, addr), prefix)
 	before := time.Now()
 	lock, err := one.Lock(t.Context(), job)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lock.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
+	kit.OK(t, lock.Unlock(t.Context()))
 	refusals := 0
 	for time.Since(before) < patience {
 		lock, err := other.Lock(t.Context(), job)
@@ -178,14 +191,10 @@ func TestDefaultMinHold(t *testing.T) {
 			if kept := time.Since(before); kept < gocronlock.DefaultMinHold || refusals == 0 {
 				t.Errorf("it was kept for %v, and %d were refused", kept, refusals)
 			}
-			if err := lock.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			kit.OK(t, lock.Unlock(t.Context()))
 			return
 		}
-		if !errors.Is(err, holdfast.ErrLocked) {
-			t.Fatal(err)
-		}
+		kit.WantError(t, err, holdfast.ErrLocked)
 		refusals++
 		time.Sleep(20 * time.Millisecond) // nobody tells of the end of a lease
 	}
@@ -194,102 +203,66 @@ func TestDefaultMinHold(t *testing.T) {
 
 // TestNoOverlap has a job last until another machine's hour has come, and longer.
 func TestNoOverlap(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	addr := serve(t).Addr()
 	begun, end := make(chan struct{}), make(chan struct{})
-	long := gocronlock.NewLocker(connect(t, server.Addr()), prefix, holdfast.MinHold(time.Millisecond))
-	one := start(t, long.Guard(job, func(context.Context) error {
+	one := locking(t, addr, func(context.Context) error {
 		close(begun)
 		<-end
 		return nil
-	}), gocron.WithDistributedLocker(long))
-	short := gocronlock.NewLocker(connect(t, server.Addr()), prefix, holdfast.MinHold(time.Millisecond))
-	other := start(t, short.Guard(job, nothing), gocron.WithDistributedLocker(short))
-
+	}, holdfast.MinHold(time.Millisecond))
+	other := locking(t, addr, nothing, holdfast.MinHold(time.Millisecond))
 	one.tick(t)
 	receive(t, begun, "the first run")
 	for range 2 {
 		other.tick(t)
-		if err := receive(t, other.refused, "a refusal"); !errors.Is(err, holdfast.ErrLocked) {
-			t.Errorf("the reason is %v", err)
-		}
+		kit.WantError(t, receive(t, other.refused, "a refusal"), holdfast.ErrLocked)
 	}
 	close(end)
 	receive(t, one.ran, "the end of the first run")
 	// gocron gives the lock back after it has told of the end.
-	hold, err := connect(t, server.Addr()).NewMutex(prefix+job).Lock(t.Context(), holdfast.Wait(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := hold.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	free(t, addr, patience)
 	other.tick(t)
 	receive(t, other.ran, "the run elsewhere")
 }
 
 // TestJobIsToldOfLoss takes the lock away while the job runs.
 func TestJobIsToldOfLoss(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	locker := gocronlock.NewLocker(connect(t, server.Addr()), prefix, holdfast.RenewedLease(lease))
-	begun := make(chan struct{})
-	m := start(t, locker.Guard(job, func(ctx context.Context) error {
-		close(begun)
-		<-ctx.Done()
-		if !errors.Is(context.Cause(ctx), holdfast.ErrLost) {
-			t.Errorf("the cause is %v", context.Cause(ctx))
-		}
+	addr, begun := serve(t).Addr(), make(chan struct{})
+	m := locking(t, addr, until(begun, func(ctx context.Context) error {
+		kit.WantError(t, context.Cause(ctx), holdfast.ErrLost)
 		return nil // it has stopped, and finds nothing wrong with that
-	}), gocron.WithDistributedLocker(locker))
+	}), holdfast.RenewedLease(lease))
 	m.tick(t)
 	receive(t, begun, "the run")
-	if gone, err := connect(t, server.Addr()).NewMutex(prefix + job).ForceUnlock(t.Context()); err != nil || !gone {
-		t.Fatalf("ForceUnlock: %v, %v", gone, err)
-	}
-	if err := receive(t, m.failed, "the end of the run"); !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("the job says %v", err)
-	}
+	force(t, addr)
+	kit.WantError(t, receive(t, m.failed, "the end of the run"), holdfast.ErrLost)
 }
 
 // TestShutdown ends a scheduler, which ends the context of the job; its lock is given back.
 func TestShutdown(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	locker := gocronlock.NewLocker(connect(t, server.Addr()), prefix, holdfast.MinHold(time.Millisecond))
-	begun, cause := make(chan struct{}), make(chan error, 1)
+	addr, begun, cause := serve(t).Addr(), make(chan struct{}), make(chan error, 1)
 	t.Run("run", func(t *testing.T) {
-		start(t, locker.Guard(job, func(ctx context.Context) error {
-			close(begun)
-			<-ctx.Done()
+		locking(t, addr, until(begun, func(ctx context.Context) error {
 			cause <- context.Cause(ctx)
 			return ctx.Err()
-		}), gocron.WithDistributedLocker(locker)).tick(t)
+		}), holdfast.MinHold(time.Millisecond)).tick(t)
 		receive(t, begun, "the run")
 	})
-	if err := receive(t, cause, "the end of the run"); !errors.Is(err, context.Canceled) {
-		t.Errorf("the cause is %v", err)
-	}
-	hold, err := connect(t, server.Addr()).NewMutex(prefix+job).Lock(t.Context(), holdfast.Wait(patience/4)) // less than the lease
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
-	}
+	kit.WantError(t, receive(t, cause, "the end of the run"), context.Canceled)
+	free(t, addr, patience/4) // less than the lease
 }
 
 // TestGuardOfAnotherName does not run what is not locked.
 func TestGuardOfAnotherName(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	locker := gocronlock.NewLocker(connect(t, server.Addr()), prefix)
+	locker := gocronlock.NewLocker(connect(t, serve(t).Addr()), prefix)
 	m := start(t, locker.Guard("other", func(context.Context) error {
 		t.Error("it runs")
 		return nil
 	}), gocron.WithDistributedLocker(locker))
 	m.tick(t)
-	if err := receive(t, m.failed, "the end of the run"); !errors.Is(err, holdfast.ErrNotHeld) || !strings.Contains(err.Error(), `"other"`) {
+	err := receive(t, m.failed, "the end of the run")
+	kit.WantError(t, err, holdfast.ErrNotHeld)
+	if !strings.Contains(err.Error(), `"other"`) {
 		t.Errorf("the job says %v", err)
 	}
 }
@@ -297,50 +270,31 @@ func TestGuardOfAnotherName(t *testing.T) {
 // TestGuardsTakeTheirOwnRun has the same job once more, after its first lock was lost, while the
 // first still runs.
 func TestGuardsTakeTheirOwnRun(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := connect(t, server.Addr())
-	locker := gocronlock.NewLocker(client, prefix, holdfast.RenewedLease(lease), holdfast.MinHold(time.Millisecond))
+	addr := serve(t).Addr()
+	options := []holdfast.TryOption{holdfast.RenewedLease(lease), holdfast.MinHold(time.Millisecond)}
+	locker := gocronlock.NewLocker(connect(t, addr), prefix, options...)
 	first, err := locker.Lock(t.Context(), job)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.NewMutex(prefix + job).ForceUnlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
+	force(t, addr)
 	second, err := locker.Lock(t.Context(), job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	untilLost := locker.Guard(job, func(ctx context.Context) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	if err := untilLost(ctx); !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("the first ends with %v", err)
-	}
-	if err := locker.Guard(job, func(ctx context.Context) error { return ctx.Err() })(ctx); err != nil {
-		t.Errorf("the second ends with %v", err)
-	}
-	if err := first.Unlock(ctx); !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("the first is unlocked with %v", err)
-	}
-	if err := second.Unlock(ctx); err != nil {
-		t.Errorf("the second is unlocked with %v", err)
-	}
-	if err := locker.Guard(job, nothing)(ctx); !errors.Is(err, holdfast.ErrNotHeld) {
-		t.Errorf("afterwards: %v", err)
-	}
+	kit.WantError(t, untilLost(ctx), holdfast.ErrLost)
+	kit.OK(t, locker.Guard(job, func(ctx context.Context) error { return ctx.Err() })(ctx))
+	kit.WantError(t, first.Unlock(ctx), holdfast.ErrLost)
+	kit.OK(t, second.Unlock(ctx))
+	kit.WantError(t, locker.Guard(job, nothing)(ctx), holdfast.ErrNotHeld)
 }
 
 // TestRedisIsAway does not run a job that may run elsewhere.
 func TestRedisIsAway(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	locker := gocronlock.NewLocker(connect(t, server.Addr()), prefix)
-	m := start(t, locker.Guard(job, nothing), gocron.WithDistributedLocker(locker))
+	server := serve(t)
+	m := locking(t, server.Addr(), nothing)
 	server.Kill()
 	m.tick(t)
 	var failed *holdfast.BackendError
