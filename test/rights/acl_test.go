@@ -1,6 +1,7 @@
 package rights
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,26 +105,32 @@ func sent(rule string) bool {
 // limited rights beside one that may do anything, and returns what fails first.
 func live(t *testing.T, k *kit.Kind, admin *kit.Platform, a *holdfast.Client, p *kit.Platform, name string) (err error) {
 	t.Helper()
-	var mu sync.Mutex
-	var told error
-	c, err := testclient.New(p.Open(t), holdfast.WithLease(6*time.Second), holdfast.WithTimeout(3*time.Second),
-		holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			told = e.Err
-		}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	told := make(chan error, 1)
+	hooks := holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) {
+		select {
+		case told <- fmt.Errorf("in the background: %w", e.Err):
+		default:
+		}
+	}}
+	c, err := testclient.New(p.Open(t),
+		holdfast.WithLease(6*time.Second), holdfast.WithTimeout(3*time.Second), holdfast.WithHooks(hooks))
+	kit.OK(t, err)
+	what := ""
 	defer func() { // without a right, it may be unable to give back
-		if closed := c.Close(); err == nil {
+		closed := c.Close()
+		switch failed := recover().(type) {
+		case nil:
 			err = closed
+		case failure:
+			err = fmt.Errorf("%s: %w", what, failed.error)
+		default:
+			panic(failed)
 		}
 	}()
 	l := &life{t: t, k: k, admin: admin, a: a, c: c, name: name}
 	for _, step := range []struct {
 		what string
-		do   func() error
+		do   func()
 	}{
 		{"take, nest, renew, extend, inspect", l.hold},
 		{"wake another", l.wakeAnother},
@@ -134,21 +141,19 @@ func live(t *testing.T, k *kit.Kind, admin *kit.Platform, a *holdfast.Client, p 
 		{"adopt", l.adopt},
 		{"leave nothing", l.nothing},
 	} {
-		if err := step.do(); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
-		}
-		mu.Lock()
-		err := told
-		mu.Unlock()
-		if err != nil {
-			return fmt.Errorf("%s, in the background: %w", step.what, err)
+		what = step.what
+		step.do()
+		select {
+		case err := <-told:
+			l.need(err)
+		default:
 		}
 	}
 	return nil
 }
 
 // life is a lock of which c, who has limited rights, and a, who may do anything,
-// make every use.
+// make every use. It ends by a panic with the first failure.
 type life struct {
 	t     *testing.T
 	k     *kit.Kind
@@ -157,8 +162,61 @@ type life struct {
 	name  string
 }
 
+// failure is what ends a life.
+type failure struct{ error }
+
+// need fails if there is an error, and that if something is not so.
+func (l *life) need(errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		panic(failure{err})
+	}
+}
+
+func (l *life) that(so bool, instead string) {
+	if !so {
+		l.need(errors.New(instead))
+	}
+}
+
+// got is a hold that c has to get.
+func (l *life) got(h *holdfast.Hold, err error) *holdfast.Hold {
+	l.need(err)
+	return h
+}
+
+// refused makes a call that must not get a lock.
+func (l *life) refused(lock func() (*holdfast.Hold, error), what string) {
+	if _, err := lock(); !errors.Is(err, holdfast.ErrLocked) {
+		l.need(fmt.Errorf("%s: %w", what, cmp.Or(err, errors.New("granted"))))
+	}
+}
+
+// taken has a hold a lock until it is given back.
+func (l *life) taken(lock kit.AnyLock) (giveBack func()) {
+	h := kit.Must(l.t)(lock.Lock(background))
+	return sync.OnceFunc(func() { kit.Unlock(l.t, h) })
+}
+
+// turn takes a lock and gives it back.
+func turn(lock kit.AnyLock) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		h, err := lock.Lock(background)
+		if err == nil {
+			err = h.Unlock()
+		}
+		done <- err
+	}()
+	return done
+}
+
 func (l *life) lock() kit.AnyLock  { return l.k.Lock(l.c, l.name) }
 func (l *life) rival() kit.AnyLock { return l.k.Against(l.a, l.name) }
+
+func (l *life) tryLock() (*holdfast.Hold, error) { return l.lock().TryLock(background) }
+func (l *life) lockInVain() (*holdfast.Hold, error) {
+	return l.lock().Lock(background, holdfast.Wait(time.Second))
+}
 
 // listening returns the connection of the user that listens, or nothing.
 func (l *life) listening() string {
@@ -175,45 +233,24 @@ func (l *life) listening() string {
 	return ""
 }
 
-func (l *life) hold() error {
-	h, err := l.lock().Lock(background)
-	if err != nil {
-		return err
-	}
+func (l *life) hold() {
+	h := l.got(l.lock().Lock(background))
 	if l.k.Nests {
-		nested, err := l.lock().Lock(h.Context())
-		if err != nil {
-			return errors.Join(err, h.Unlock())
-		}
-		if err := nested.Unlock(); err != nil {
-			return errors.Join(err, h.Unlock())
-		}
+		l.need(l.got(l.lock().Lock(h.Context())).Unlock())
 	}
 	for before := h.Deadline(); !h.Deadline().After(before); time.Sleep(5 * time.Millisecond) {
-		if h.Context().Err() != nil {
-			return errors.Join(errors.New("it was not renewed"), h.Unlock())
-		}
+		l.need(context.Cause(h.Context())) // it was not renewed
 	}
-	_, err = l.lock().Inspect(background)
-	return errors.Join(err, h.Extend(background, 6*time.Second), h.Unlock())
+	_, err := l.lock().Inspect(background)
+	l.need(err, h.Extend(background, 6*time.Second), h.Unlock())
 }
 
 // wakeAnother releases the lock while another waits, who is told.
-func (l *life) wakeAnother() error {
-	h, err := l.lock().Lock(background)
-	if err != nil {
-		return err
-	}
-	got := make(chan error, 1)
-	go func() {
-		other, err := l.rival().Lock(background)
-		if err == nil {
-			err = other.Unlock()
-		}
-		got <- err
-	}()
+func (l *life) wakeAnother() {
+	h := l.got(l.lock().Lock(background))
+	got := turn(l.rival())
 	l.admin.AwaitWaiter(l.t, l.k, l.name)
-	return errors.Join(h.Unlock(), <-got, l.silenced())
+	l.need(h.Unlock(), <-got, l.silenced())
 }
 
 // silenced reports that the user may not tell others. They would get the lock, only later. Redis has a log of what it
@@ -233,133 +270,92 @@ func (l *life) silenced() error {
 }
 
 // wait waits for the lock, and gets it by message.
-func (l *life) wait() error {
-	other := kit.Must(l.t)(l.rival().Lock(background))
-	if _, err := l.lock().TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
-		return errors.Join(err, other.Unlock())
-	}
-	var h *holdfast.Hold
-	got := make(chan error, 1)
-	go func() {
-		var err error
-		h, err = l.lock().Lock(background)
-		got <- err
-	}()
+func (l *life) wait() {
+	giveBack := l.taken(l.rival())
+	defer giveBack()
+	l.refused(l.tryLock, "a lock that is held")
+	got := turn(l.lock())
 	listens := l.k.Polls || kit.Within(func() bool { return l.listening() != "" })
-	kit.Unlock(l.t, other)
-	if err := <-got; err != nil {
-		return err
-	}
-	err := h.Unlock()
-	switch {
-	case !listens:
-		return errors.Join(err, errors.New("it does not listen"))
-	case !kit.Within(func() bool { return l.listening() == "" }):
-		return errors.Join(err, errors.New("it listens for ever"))
-	}
-	return err
+	giveBack()
+	l.need(<-got)
+	l.that(listens, "it does not listen")
+	l.that(kit.Within(func() bool { return l.listening() == "" }), "it listens for ever")
 }
 
 // giveUp waits in vain.
-func (l *life) giveUp() error {
-	other := kit.Must(l.t)(l.rival().Lock(background))
-	defer kit.Unlock(l.t, other)
-	if _, err := l.lock().Lock(background, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
-		return fmt.Errorf("a lock that is held: %w", err)
-	}
+func (l *life) giveUp() {
+	defer l.taken(l.rival())()
+	l.refused(l.lockInVain, "a lock that is held")
 	if l.k.Queues {
-		return l.leaveLine()
+		l.leaveLine()
 	}
-	return nil
 }
 
 // leaveLine looks that nobody stands in line any more, and has one of Redisson's
 // stand there, before whom nobody gets in.
-func (l *life) leaveLine() error {
+func (l *life) leaveLine() {
 	do := l.admin.Ask(l.t, l.name)
 	line := "redisson_lock_queue:" + kit.Tagged(l.name)
-	if !kit.Within(func() bool { return do("LLEN", line)[0] == "0" }) {
-		return errors.New("who gave up stands in line")
-	}
+	stand := func(n string) bool { return kit.Within(func() bool { return do("LLEN", line)[0] == n }) }
+	l.that(stand("0"), "who gave up stands in line")
 	until := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
 	do("RPUSH", line, "java:1")
 	do("ZADD", "redisson_lock_timeout:"+kit.Tagged(l.name), until, "java:1")
 	defer do("DEL", line)
-	if _, err := l.lock().Lock(background, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrLocked) {
-		return fmt.Errorf("behind one of Redisson's: %w", err)
-	}
-	if !kit.Within(func() bool { return do("LLEN", line)[0] == "1" }) {
-		return errors.New("who gave up behind another stands in line")
-	}
-	return nil
+	l.refused(l.lockInVain, "behind one of Redisson's")
+	l.that(stand("1"), "who gave up behind another stands in line")
 }
 
 // share is refused by those who read, or holds the lock beside them, and leaves
 // before them and after them.
-func (l *life) share() error {
+func (l *life) share() {
 	if l.k.Readers == nil {
-		return nil
+		return
 	}
 	if !l.k.Shared() {
-		other := kit.Must(l.t)(l.k.Readers(l.a, l.name).Lock(background))
-		defer kit.Unlock(l.t, other)
-		if _, err := l.lock().TryLock(background); !errors.Is(err, holdfast.ErrLocked) {
-			return fmt.Errorf("a lock that is read: %w", err)
-		}
-		return nil
+		defer l.taken(l.k.Readers(l.a, l.name))()
+		l.refused(l.tryLock, "a lock that is read")
+		return
 	}
 	for _, first := range []bool{true, false} {
-		other := kit.Must(l.t)(l.k.Lock(l.a, l.name).Lock(background))
-		h, err := l.lock().Lock(background)
-		if err != nil {
-			return errors.Join(err, other.Unlock())
+		giveBack := l.taken(l.k.Lock(l.a, l.name))
+		defer giveBack()
+		h := l.got(l.lock().Lock(background))
+		if !first {
+			giveBack()
 		}
-		if first {
-			err = errors.Join(h.Unlock(), other.Unlock())
-		} else {
-			err = errors.Join(other.Unlock(), h.Unlock())
-		}
-		if err != nil {
-			return err
-		}
+		l.need(h.Unlock())
+		giveBack()
 	}
-	return nil
 }
 
 // force takes the lock from its holder, who may also read.
-func (l *life) force() error {
+func (l *life) force() {
 	other := kit.Must(l.t)(l.k.Lock(l.a, l.name).Lock(background))
 	defer func() { _ = other.Unlock() }() // it is lost, if all is well
 	if l.k.Readers != nil && !l.k.Shared() {
 		reading := kit.Must(l.t)(l.k.Readers(l.a, l.name).Lock(holdfast.WithOwner(background, other.Owner())))
 		defer func() { _ = reading.Unlock() }()
 	}
-	if did, err := l.lock().ForceUnlock(background); !did || err != nil {
-		return fmt.Errorf("%v, %w", did, err)
-	}
-	return nil
+	did, err := l.lock().ForceUnlock(background)
+	l.need(err)
+	l.that(did, "nothing was forced")
 }
 
 // adopt takes over what another has taken.
-func (l *life) adopt() error {
+func (l *life) adopt() {
 	other := kit.Must(l.t)(l.k.Lock(l.a, l.name).Lock(background))
 	defer func() { _ = other.Unlock() }() // it is not its own any more, if all is well
-	h, err := l.lock().Adopt(background, other.Owner())
-	if err != nil {
-		return err
-	}
-	return h.Unlock()
+	l.need(l.got(l.lock().Adopt(background, other.Owner())).Unlock())
 }
 
-func (l *life) nothing() error {
+func (l *life) nothing() {
 	var left []string
-	if kit.Within(func() bool {
+	clean := kit.Within(func() bool {
 		left = l.k.Left(l.admin.Do(l.t, l.name, "KEYS", "*"+l.name+"*"), l.name)
 		return len(left) == 0
-	}) {
-		return nil
-	}
-	return fmt.Errorf("left: %q", left)
+	})
+	l.that(clean, fmt.Sprintf("left: %q", left))
 }
 
 // A listener keeps its connection with the client's rights, and go-redis loses it
@@ -392,19 +388,15 @@ func TestACLPing(t *testing.T) {
 // keepsConnection reports whether a waiter listens on one connection for as long
 // as it waits.
 func (l *life) keepsConnection() bool {
-	other := kit.Must(l.t)(l.rival().Lock(background))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		kit.Unlock(l.t, kit.Must(l.t)(l.lock().Lock(background)))
-	}()
+	giveBack := l.taken(l.rival())
+	done := turn(l.lock())
 	kit.WaitFor(l.t, "the waiter", func() bool { return l.listening() != "" })
 	first, lost := l.listening(), false
 	for end := time.Now().Add(6 * time.Second); !lost && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		lost = l.listening() != first
 	}
-	kit.Unlock(l.t, other)
-	<-done
+	giveBack()
+	kit.OK(l.t, <-done)
 	return !lost
 }
 
@@ -581,9 +573,7 @@ func aclTable() string {
 // The documentation has the rights as they are tested.
 func TestACLDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/acl.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	if want := aclTable(); !strings.Contains(string(text), want) {
 		t.Errorf("docs/acl.md should have\n%s", want)
 	}
