@@ -3,6 +3,7 @@ package goredisdriver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -207,6 +208,46 @@ func TestLeftUnsentMoved(t *testing.T) {
 	}
 	if got := to.Cli(t, "GET", key); got != "1" {
 		t.Errorf("the call was made %s times", got)
+	}
+}
+
+// TestForgottenUnused has connections fall silent that the pool has made ahead of time, and that nobody has used yet. They cost
+// one attempt.
+func TestForgottenUnused(t *testing.T) {
+	t.Parallel()
+	for _, fifo := range []bool{false, true} {
+		t.Run(fmt.Sprint("fifo=", fifo), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			firewall := redistest.NewFirewall(t, server)
+			rdb := closeLater(t, redis.NewClient(&redis.Options{
+				Addr: server.Addr(), PoolSize: 50, MinIdleConns: 20, PoolFIFO: fifo, Dialer: firewall.Dial,
+			}))
+			d := New(rdb)
+			call := driver.Call{Script: incr, Keys: []string{t.Name()}}
+			for range 3 {
+				if _, err := d.Eval(t.Context(), call); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for start := time.Now(); strings.Count(server.Cli(t, "CLIENT", "LIST"), "laddr=") < 21; time.Sleep(time.Millisecond) {
+				if time.Since(start) > 10*time.Second {
+					t.Fatal("the pool has not made its connections")
+				}
+			}
+			firewall.Forget()
+			defer firewall.Cut()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := d.Eval(ctx, call); err == nil {
+				t.Error("the first attempt was answered")
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := d.Eval(ctx, call); err != nil {
+				t.Errorf("the second attempt: %v", err)
+			}
+		})
 	}
 }
 

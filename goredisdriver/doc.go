@@ -35,7 +35,8 @@
 // To each node, the connections of the pool are in one of these states:
 //
 //   - trusted: a call uses any of them, as go-redis chooses.
-//   - in doubt: a call was sent and not answered, or was refused with READONLY, LOADING or MASTERDOWN.
+//   - in doubt: a call was sent and not answered, or was refused with READONLY, LOADING or MASTERDOWN,
+//     or a connection was dead before a call was sent on it.
 //     Before the next call is sent, the idle connections are closed, the program's included, and
 //     the pool makes new ones. Then they are trusted again.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,25 +13,28 @@ import (
 	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
-// closeIdleLimit bounds the wait for a turn at the pool while idle connections are closed.
+// closeIdleLimit bounds the time that closing the idle connections takes.
 const closeIdleLimit = 100 * time.Millisecond
 
 // closeIdle closes the pool's idle connections, so that the next call makes a new one. go-redis has
 // no method for that. But it closes a connection on which a command cannot be encoded, and has
-// written nothing then.
+// written nothing then. All are taken at once: one that the pool has made ahead of time (MinIdleConns) says HELLO
+// first, and waits in vain for the answer if it is dead; and the pool makes others in place of those that go.
 func (s *sender) closeIdle() {
 	client := s.client
 	if one, ok := client.(*redis.Client); ok {
-		client = one.WithTimeout(time.Second) // it has no hooks, which would take this for failures
+		client = one.WithTimeout(closeIdleLimit) // it has no hooks, which would take this for failures
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeIdleLimit)
-	defer cancel()
+	var closing sync.WaitGroup
 	for range client.PoolStats().IdleConns {
-		if client.PoolStats().IdleConns == 0 {
-			return
-		}
-		_ = client.Process(ctx, unsendable{redis.NewCmd(ctx, "ping", unencodable{})})
+		closing.Go(func() { _ = client.Process(ctx, unsendable{redis.NewCmd(ctx, "ping", unencodable{})}) })
 	}
+	go func() { // ends by the client's timeouts
+		defer cancel()
+		closing.Wait()
+	}()
+	<-ctx.Done()
 }
 
 // unsendable is a command that closes its connection.
@@ -85,10 +89,19 @@ func latest(calls []*driverkit.Call) (end time.Time) {
 // port's types.
 func (s *sender) result(ctx context.Context, c *command, err error) (any, error) {
 	if err != nil && !c.text.written.Load() {
+		s.noteUnsent(err)
 		err = s.whyUnsent(ctx, err)
 	}
 	reply, err := c.result(err)
 	return reply, s.driver.explain(err)
+}
+
+// noteUnsent notes the error of a command that was not sent. A connection that the pool has made ahead of time may be found dead
+// when it is to say HELLO.
+func (s *sender) noteUnsent(err error) {
+	if !isReply(err) && !neverConnected(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		s.calls.Doubt.Raise()
+	}
 }
 
 // whyUnsent explains the error of a command that had no connection.

@@ -2,6 +2,7 @@ package goredisdriver
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"time"
@@ -35,6 +36,9 @@ func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas 
 		reply, acknowledged, err = d.onCluster(ctx, call, replicas, timeout)
 	}
 	s.calls.Doubt.Note(epoch, err)
+	if failed := (*driver.Error)(nil); errors.As(err, &failed) && !failed.MayHaveRun {
+		s.noteUnsent(err)
+	}
 	d.reloadNodes(err)
 	return reply, acknowledged, driver.NotTheCallers(ctx, d.explain(err))
 }

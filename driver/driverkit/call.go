@@ -88,6 +88,7 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 		return nil, driver.ConnectionError(ctx.Err(), true)
 	}
 	if c.state.CompareAndSwap(awaited, withdrawn) {
+		g.noteSilence(c.batch) // to have no connection for long is to wait for a dead one, perhaps
 		g.awaitedLess(c.batch)
 		return nil, driver.ConnectionError(ctx.Err(), true)
 	}
@@ -95,13 +96,18 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 		<-c.ended
 		return g.result(c)
 	}
-	if time.Since(c.batch.since) >= unanswered {
-		g.Doubt.raise(c.batch.epoch.Load())
-	}
+	g.noteSilence(c.batch)
 	g.awaitedLess(c.batch)
 	err := driver.ConnectionError(ctx.Err(), false)
 	err.Pending = c.Late != nil
 	return nil, err
+}
+
+// noteSilence notes that a caller leaves whose batch is under way.
+func (g *Group) noteSilence(b *batch) {
+	if time.Since(b.since) >= unanswered {
+		g.Doubt.raise(b.epoch.Load())
+	}
 }
 
 // result returns the result of a call that has ended, and frees its memory.

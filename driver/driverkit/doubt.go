@@ -42,6 +42,9 @@ func (d *Doubt) Note(epoch int64, err error) {
 	}
 }
 
+// Raise raises doubt. It is for a connection that was found dead before a call was sent on it, of which no error of a call tells.
+func (d *Doubt) Raise() { d.raise(d.resolved.Load()) }
+
 func (d *Doubt) raise(epoch int64) {
 	if epoch == d.resolved.Load() {
 		d.raised.Add(1)

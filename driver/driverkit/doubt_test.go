@@ -45,13 +45,30 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
+// An adapter may know better than the errors of calls.
+func TestRaise(t *testing.T) {
+	var d Doubt
+	renewed := 0
+	renew := func() { renewed++ }
+	for want := range 3 {
+		d.Resolve(renew)
+		if d.Resolve(renew); renewed != want {
+			t.Errorf("renewed %d times, want %d", renewed, want)
+		}
+		d.Raise()
+		d.Raise()
+	}
+}
+
 // A group renews before it sends the call after one that was not answered.
 func TestGroupRenews(t *testing.T) {
 	for name, row := range map[string]struct {
 		patience time.Duration // of the caller, whose call is not answered
+		sent     bool
 		renewed  int32
 	}{
-		"unanswered": {time.Second, 1}, "left at once": {unanswered / 2, 0},
+		"unanswered": {time.Second, true, 1}, "left at once": {unanswered / 2, true, 0},
+		"without a connection": {time.Second, false, 1}, "left at once without a connection": {unanswered / 2, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			faketime.Test(t, func(t *testing.T) {
@@ -59,7 +76,9 @@ func TestGroupRenews(t *testing.T) {
 				g := NewGroup(func(calls []*Call) {
 					switch sent.Add(1) {
 					case 1:
-						calls[0].Sending()
+						if row.sent {
+							calls[0].Sending()
+						}
 						time.Sleep(time.Hour) // and then the client gives up
 						calls[0].End(nil, errUnanswered)
 						return
