@@ -17,7 +17,6 @@ import (
 // has dashes.
 var colors = map[string]color.Color{
 	"mutex":                         color.RGBA{0x00, 0x72, 0xb2, 0xff},
-	"mutex, rueidis":                color.RGBA{0x56, 0xb4, 0xe9, 0xff},
 	"fair":                          color.RGBA{0x00, 0x9e, 0x73, 0xff},
 	"writer after reader":           color.RGBA{0x33, 0x22, 0x88, 0xff},
 	"writers first: a reader waits": color.RGBA{0x8b, 0x45, 0x13, 0xff},
@@ -29,9 +28,9 @@ var colors = map[string]color.Color{
 	"the servers themselves":        color.Black,
 }
 
-// drawn are the subjects that a chart shows, in this order: with all of them it could not be read.
+// drawn are the subjects that charts and tables show, in this order: with all of them they could not be read.
 var drawn = []string{
-	"mutex", "mutex, rueidis", "fair", "writer after reader", "writers first: a reader waits", "writers first: a writer waits", "permits",
+	"mutex", "fair", "writer after reader", "writers first: a reader waits", "writers first: a writer waits", "permits",
 	"redislock", "redsync", "rueidislock", "the servers themselves",
 }
 
@@ -104,7 +103,7 @@ func (c distribution) save(file string) error {
 // steps are the corners of the line of a series, from one end of the axis to the other.
 func (r series) steps(low, high float64) plotter.XYs {
 	xys := plotter.XYs{{X: low, Y: 0}}
-	n := float64(len(r.Millis) + r.Missed)
+	n := float64(r.trials())
 	few := max(1, len(r.Millis)/200) // more corners cannot be seen; of the tail, all can
 	for i, ms := range r.Millis {
 		if i%few != 0 && i < len(r.Millis)-20 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/bench/contenders"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -25,10 +26,10 @@ func through(t *testing.T, measure string, to target, rest, kill, recovered func
 		holder, waiter session
 		held, free     sampler
 	}
-	var contenders []*contender
+	var everyone []*contender
 	for _, s := range subjects {
 		if s.line == nil || s.name == "fair" || s.name == "permits" {
-			contenders = append(contenders, &contender{subject: s})
+			everyone = append(everyone, &contender{subject: s})
 		}
 	}
 	var server sampler
@@ -38,11 +39,11 @@ func through(t *testing.T, measure string, to target, rest, kill, recovered func
 			*contender
 
 			names []string
-			held  []grant
+			held  []contenders.Grant
 			next  *waiting
 		}
 		var locks []*lock
-		for _, c := range contenders {
+		for _, c := range everyone {
 			c.holder, c.waiter = open(t, c.subject, to), open(t, c.subject, to)
 			l := &lock{contender: c, names: names(fewLocks)}
 			if l.held = takeFree(t, c.subject, c.holder, l.names, 0, random(c.subject)); l.held != nil {
@@ -73,7 +74,7 @@ func through(t *testing.T, measure string, to target, rest, kill, recovered func
 		server.add(time.Since(killed))
 		granted.Wait()
 		released.Wait()
-		for _, c := range contenders {
+		for _, c := range everyone {
 			c.holder.close()
 			c.waiter.close()
 		}
@@ -82,7 +83,7 @@ func through(t *testing.T, measure string, to target, rest, kill, recovered func
 		}
 	}
 	server.done(t, measure, "the servers themselves")
-	for _, c := range contenders {
+	for _, c := range everyone {
 		c.held.done(t, measure+"-held", c.name)
 		c.free.done(t, measure+"-free", c.name)
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/template"
@@ -21,29 +22,21 @@ import (
 //go:embed page.tmpl
 var pageText string
 
-// measured is a fault and the time that it costs, as the page shows it.
+// measured is a fault and the time that it costs, as a chart shows it.
 type measured struct {
 	id, title, x string
 	linear       bool
 	goal         float64
 }
 
+// measures are those that have charts: where the others differ little, tables do.
 var measures = []measured{
 	{id: "loss-cutoff", title: "The holder is cut off: when it is told, before or after its key has gone", x: "ms after the key has gone", linear: true},
-	{id: "loss-stopped", title: "The holder's process was stopped past its lease: told after it goes on", x: "from SIGCONT (logarithmic)"},
-	{id: "loss-forced", title: "The lock is taken away by force: told after", x: "from the call (logarithmic)"},
 	{id: "crash", title: "The holder is killed: the next one has the lock after its key has gone", x: "from the end of the key (logarithmic)", goal: 250},
 	{id: "dead-waiter", title: "A waiter is killed, then the lock is free: the next one who lives has it", x: "from the release (logarithmic)", goal: 5000},
-	{id: "stopped-waiter", title: "A waiter is stopped, then the lock is free: the next one who lives has it", x: "from the release (logarithmic)", goal: 4500},
-	{id: "stopped-waiters", title: "Five waiters are stopped, then the lock is free: the next one who lives has it", x: "from the release (logarithmic)", goal: 10000},
-	{id: "released", title: "No fault: from release to grant", x: "from the release (logarithmic)"},
-	{id: "message-closed", title: "The server closes the listening connection, just before the release", x: "from the release (logarithmic)"},
-	{id: "message-cut", title: "All connections of the waiter are reset, just before the release", x: "from the release (logarithmic)"},
 	{id: "message-lost", title: "The message is lost, and the connection stays", x: "from the release (logarithmic)"},
 	{id: "sentinel-held", title: "Sentinel: the primary dies as its holder releases", x: "from the death of the primary (logarithmic)"},
-	{id: "sentinel-free", title: "Sentinel: the primary dies, and the lock was free", x: "from the death of the primary (logarithmic)"},
 	{id: "cluster-held", title: "Cluster: the primary dies as its holder releases", x: "from the death of the primary (logarithmic)"},
-	{id: "cluster-free", title: "Cluster: the primary dies, and the lock was free", x: "from the death of the primary (logarithmic)"},
 }
 
 func isPeer(name string) bool {
@@ -122,14 +115,16 @@ func drawAll(found map[string][]series, dir string) (map[string]string, error) {
 // fill writes the page.
 func fill(w io.Writer, found map[string][]series, charts map[string]string) error {
 	text, err := template.New("page").Funcs(template.FuncMap{
-		"table": func(ids ...string) string { return table(found, ids...) },
-		"chart": func(id string) string { return charts[id] },
-		"facts": facts,
-		"note":  func() string { return strings.TrimRight(" "+settings.note, " ") },
-		"p50":   func(id, subject string) string { return figure(found, id, subject, 0.5) },
-		"p99":   func(id, subject string) string { return figure(found, id, subject, 0.99) },
-		"most":  func(id, subject string) string { return figure(found, id, subject, 1) },
-		"late":  func(id, subject string) int { return late(pick(found, id, subject)) },
+		"table":  func(columns ...string) string { return table(found, columns) },
+		"chart":  func(id string) string { return charts[id] },
+		"facts":  facts,
+		"load":   func() string { return load(found) },
+		"note":   func() string { return strings.TrimRight(" "+settings.note, " ") },
+		"trials": func(id string) int { return pick(found, id, "mutex").trials() },
+		"p50":    func(id, subject string) string { return figure(found, id, subject, 0.5) },
+		"p99":    func(id, subject string) string { return figure(found, id, subject, 0.99) },
+		"most":   func(id, subject string) string { return figure(found, id, subject, 1) },
+		"late":   func(id, subject string) int { return late(pick(found, id, subject)) },
 	}).Parse(pageText)
 	if err != nil {
 		return err
@@ -183,28 +178,49 @@ func figure(found map[string][]series, id, subject string, part float64) string 
 	return inWords(pick(found, id, subject).at(part))
 }
 
-// table has a line for each subject, with its figures in each of these measures' columns.
-func table(found map[string][]series, ids ...string) string {
-	var b strings.Builder
-	b.WriteString("| | n | p50 | p99 | longest | load |\n|---|---|---|---|---|---|\n")
-	for _, id := range ids {
-		for _, subject := range append([]subject{{name: "the servers themselves"}}, subjects...) {
-			s := pick(found, id, subject.name)
-			if s.Subject == "" {
-				continue
+// table has a row for each subject that is drawn, with its p50 and p99 of each measure. The columns are titles and ids in turn.
+func table(found map[string][]series, columns []string) string {
+	head, rule := "| |", "|---|"
+	for column := range slices.Chunk(columns, 2) {
+		head += " " + strings.TrimPrefix(column[0]+": p50 | p99 |", ": ")
+		rule += "---|---|"
+	}
+	rows := []string{head, rule}
+	for _, subject := range drawn {
+		row, measured := "| "+subject+" |", false
+		for column := range slices.Chunk(columns, 2) {
+			s := pick(found, column[1], subject)
+			p50, p99 := inWords(s.at(0.5)), inWords(s.at(0.99))
+			switch {
+			case s.Subject == "":
+				p50, p99 = "–", "–"
+			case s.Never:
+				p50, p99 = "never", "never"
 			}
-			name := subject.name
-			if !isPeer(name) {
-				name = "holdfast, " + name
-			}
-			if s.Never {
-				fmt.Fprintf(&b, "| %s | | never | never | never | |\n", name)
-				continue
-			}
-			fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s |\n", name, len(s.Millis)+s.Missed, inWords(s.at(0.5)), inWords(s.at(0.99)), inWords(s.most()), s.Load)
+			row += " " + p50 + " | " + p99 + " |"
+			measured = measured || s.Subject != ""
+		}
+		if measured {
+			rows = append(rows, row)
 		}
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.Join(rows, "\n")
+}
+
+// load is the least and the greatest load under which a series ended.
+func load(found map[string][]series) string {
+	var all []float64
+	for _, of := range found {
+		for _, s := range of {
+			if f, err := strconv.ParseFloat(s.Load, 64); err == nil {
+				all = append(all, f)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.1f to %.1f", slices.Min(all), slices.Max(all))
 }
 
 // inWords writes −22 ms, 3.4 ms, 250 ms, 2.6 s.

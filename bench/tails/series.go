@@ -81,12 +81,14 @@ func (s *sampler) done(t *testing.T, measure, subject string) series {
 	return r
 }
 
+func (r series) trials() int { return len(r.Millis) + r.Missed }
+
 // at is the sample that the given part of all do not exceed.
 func (r series) at(part float64) float64 {
-	if len(r.Millis)+r.Missed == 0 {
+	if r.trials() == 0 {
 		return math.NaN()
 	}
-	i := max(0, int(math.Ceil(part*float64(len(r.Millis)+r.Missed)))-1)
+	i := max(0, int(math.Ceil(part*float64(r.trials())))-1)
 	if i >= len(r.Millis) {
 		return math.Inf(1) // not in time
 	}

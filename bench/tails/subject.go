@@ -35,17 +35,10 @@ const (
 	waits role = "waits" // waits, and lives
 )
 
-// grant is a lock that somebody has.
-type grant struct {
-	contenders.Grant
-
-	deadline func() time.Time // nil: it has none
-}
-
 // session is a client of a library.
 type session interface {
 	// lock waits until it has the lock.
-	lock(ctx context.Context, name string, r role) (grant, error)
+	lock(ctx context.Context, name string, r role) (contenders.Grant, error)
 	close()
 }
 
@@ -77,12 +70,12 @@ type holdfastSession struct {
 	stop   func()
 }
 
-func (s *holdfastSession) lock(ctx context.Context, name string, r role) (grant, error) {
+func (s *holdfastSession) lock(ctx context.Context, name string, r role) (contenders.Grant, error) {
 	h, err := s.one(ctx, s.client, name, r)
 	if err != nil {
-		return grant{}, err
+		return contenders.Grant{}, err
 	}
-	return grant{contenders.Grant{Lost: h.Context().Done(), Unlock: h.Unlock}, h.Deadline}, nil
+	return contenders.Grant{Lost: h.Context().Done(), Unlock: h.Unlock}, nil
 }
 
 func (s *holdfastSession) close() {
@@ -198,11 +191,11 @@ func peer(name string) func(target) (session, error) {
 type peerSession struct{ *contenders.Session }
 
 // lock calls until it has the lock, or ctx ends.
-func (s peerSession) lock(ctx context.Context, name string, _ role) (grant, error) {
+func (s peerSession) lock(ctx context.Context, name string, _ role) (contenders.Grant, error) {
 	for {
 		g, err := s.Lock(ctx, name)
 		if err == nil || ctx.Err() != nil {
-			return grant{Grant: g}, err
+			return g, err
 		}
 		call.Sleep(ctx, afterError)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/bench/contenders"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -114,9 +115,9 @@ func each(names []string, f func(i int, name string)) {
 }
 
 // take has a session take each of the locks, within the spread. Holds end with the context.
-func take(ctx context.Context, t *testing.T, s session, names []string, r role, spread time.Duration, rng *rand.Rand) []grant {
+func take(ctx context.Context, t *testing.T, s session, names []string, r role, spread time.Duration, rng *rand.Rand) []contenders.Grant {
 	t.Helper()
-	grants := make([]grant, len(names))
+	grants := make([]contenders.Grant, len(names))
 	after := make([]time.Duration, len(names))
 	for i := range after {
 		if spread > 0 {
@@ -137,7 +138,7 @@ func take(ctx context.Context, t *testing.T, s session, names []string, r role, 
 }
 
 // takeFree takes locks that are free. A peer may not get them; then nil is returned.
-func takeFree(t *testing.T, s subject, by session, names []string, spread time.Duration, rng *rand.Rand) []grant {
+func takeFree(t *testing.T, s subject, by session, names []string, spread time.Duration, rng *rand.Rand) []contenders.Grant {
 	t.Helper()
 	ctx, cancel := context.WithCancel(background)
 	t.Cleanup(cancel) // holds end with it
@@ -155,7 +156,7 @@ func takeFree(t *testing.T, s subject, by session, names []string, spread time.D
 }
 
 // holding opens a session that takes locks which nobody has used, at once or within the spread.
-func holding(t *testing.T, s subject, to target, n int, spread time.Duration, rng *rand.Rand) (by session, names []string, grants []grant) {
+func holding(t *testing.T, s subject, to target, n int, spread time.Duration, rng *rand.Rand) (by session, names []string, grants []contenders.Grant) {
 	t.Helper()
 	for {
 		by, names = open(t, s, to), fresh(n)
