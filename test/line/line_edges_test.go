@@ -40,9 +40,7 @@ func TestLineEdgeClockGoesBack(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		h := lineHolder(w)
 		first := line(w)
-		other := w.Server.Driver().Listen(func(driver.Event) {}) // one of Redisson's
-		other.Subscribe("redisson_lock__channel:{x}")
-		synctest.Wait()
+		other := listening(w, "redisson_lock__channel:{x}")
 		kit.Unlock(t, h) // to the others, who do not take it
 		w.Server.SetClock(-time.Minute)
 		start := time.Now()
@@ -88,10 +86,7 @@ func TestLineEdgeClockGoesBackOthers(t *testing.T) {
 func TestLineEdgeFarPlaces(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		h := lineHolder(w)
-		var near []*kit.Standing
-		for range 8 {
-			near = append(near, line(w))
-		}
+		near := several(8, func() *kit.Standing { return line(w) })
 		dies, last := line(w), line(w)
 		kit.Unlock(t, h)
 		for _, s := range near[:7] {
@@ -112,10 +107,7 @@ func TestLineEdgeFarPlaces(t *testing.T) {
 func TestLineEdgeHolderDies(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		h := lineHolder(w)
-		var near []*kit.Standing
-		for range 8 {
-			near = append(near, line(w))
-		}
+		near := several(8, func() *kit.Standing { return line(w) })
 		ninth, last := lineOf(w, holdfast.WithLease(4*time.Second)), line(w)
 		kit.Unlock(t, h)
 		for _, s := range near {
@@ -283,9 +275,7 @@ func TestLineEdgeForceLeavesNothing(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		h := lineHolder(w)
 		first, second := line(w), line(w)
-		other := w.Server.Driver().Listen(func(driver.Event) {})
-		other.Subscribe("redisson_lock__channel:{x}")
-		synctest.Wait()
+		other := listening(w, "redisson_lock__channel:{x}")
 		kit.Unlock(t, h)
 		forced := first.Hold(t)
 		c, _ := w.Client()

@@ -211,9 +211,7 @@ func TestLineRuleHandOverHoldsBack(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		c, _ := w.Client()
 		x := c.NewMutex("x")
-		other := w.Server.Driver().Listen(func(driver.Event) {}) // one of Redisson's
-		other.Subscribe(protocol.LockChannel("x"))
-		synctest.Wait()
+		other := listening(w, protocol.LockChannel("x"))
 		held := kit.Must(t)(x.Lock(background))
 		next, last := kit.Waiting(t, x, background), kit.Waiting(t, x, background)
 		kit.Unlock(t, held)

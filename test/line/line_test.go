@@ -26,6 +26,22 @@ import (
 // ofRedisson is an owner of Redisson's.
 const ofRedisson = "ffffffff-0000-4000-8000-000000000000:1"
 
+// several are so many of a kind, one behind the other.
+func several(n int, line func() *kit.Standing) (all []*kit.Standing) {
+	for range n {
+		all = append(all, line())
+	}
+	return all
+}
+
+// listening is a client that listens, as Redisson's do.
+func listening(w *kit.World, channel string) driver.Listener {
+	l := w.Server.Driver().Listen(func(driver.Event) {})
+	l.Subscribe(channel)
+	synctest.Wait()
+	return l
+}
+
 // line has a client of its own wait for the mutex x, and returns when it stands in line, as the last.
 func line(w *kit.World, options ...holdfast.LockOption) *kit.Standing {
 	w.T.Helper()
@@ -135,10 +151,7 @@ func fakeLines(t *testing.T, f func(t *testing.T, w *kit.World)) {
 func TestLineIsServedInOrder(t *testing.T) {
 	fakeStanding(t, func(t *testing.T, w *kit.World) {
 		h := lineHolder(w)
-		var waiters []*kit.Standing
-		for range 10 {
-			waiters = append(waiters, line(w))
-		}
+		waiters := several(10, func() *kit.Standing { return line(w) })
 		wantInLine(w, waiters...)
 		last := h.Token()
 		for i, s := range waiters {
@@ -214,10 +227,7 @@ func TestLineL1_Leaving(t *testing.T) {
 func TestLineL2_LostMessages(t *testing.T) {
 	fakeStanding(t, func(t *testing.T, w *kit.World) {
 		h := lineHolder(w)
-		var waiters []*kit.Standing
-		for range 10 {
-			waiters = append(waiters, line(w))
-		}
+		waiters := several(10, func() *kit.Standing { return line(w) })
 		for i, s := range waiters[:8] {
 			s.D.LoseMessages(true)
 			time.Sleep(time.Duration(i) * 130 * time.Millisecond)
@@ -509,10 +519,7 @@ func TestLineL8_RedissonHolds(t *testing.T) {
 			w.Do("HSET", "x", "mode", w.Kind.Mode)
 		}
 		w.Do("PEXPIRE", "x", "600000")
-		var waiters []*kit.Standing
-		for range 12 {
-			waiters = append(waiters, line(w))
-		}
+		waiters := several(12, func() *kit.Standing { return line(w) })
 		time.Sleep(10 * time.Second)
 		listen := func() string { return w.Ask("PUBSUB", "NUMSUB", w.Kind.Channel("x"))[1] }
 		if n := listen(); n != "8" {
@@ -628,10 +635,7 @@ func TestLineL10_TheDead(t *testing.T) {
 func TestLineL13_ALostLine(t *testing.T) {
 	fakeStanding(t, func(t *testing.T, w *kit.World) {
 		h := lineHolder(w)
-		var waiters []*kit.Standing
-		for range 12 {
-			waiters = append(waiters, line(w))
-		}
+		waiters := several(12, func() *kit.Standing { return line(w) })
 		w.Do("DEL", kit.LineKey("x"), kit.AsksKey("x"))
 		for _, s := range waiters {
 			s.D.LoseMessages(true)

@@ -52,10 +52,7 @@ func permitHolder(w *kit.World, n int, options ...holdfast.LockOption) *holdfast
 func TestPermitsAreServedInOrder(t *testing.T) {
 	kit.PermitsWorld(t, 2, func(t *testing.T, w *kit.World) {
 		holds := []*holdfast.Hold{permitHolder(w, 1), permitHolder(w, 1)}
-		var all []*kit.Standing
-		for range 10 {
-			all = append(all, permitLined(w, 1))
-		}
+		all := several(10, func() *kit.Standing { return permitLined(w, 1) })
 		if got := w.Ask("PUBSUB", "NUMSUB", "redisson_sc:{x}")[1]; got != "0" {
 			t.Errorf("%s listen where Redisson does", got)
 		}
@@ -297,10 +294,7 @@ func TestPermitLineL8_RedissonHolds(t *testing.T) {
 	kit.PermitsWorld(t, 1, func(t *testing.T, w *kit.World) {
 		w.Do("SET", "x", "0")
 		w.Do("ZADD", "{x}:timeout", "922337203685477", "theirs\x4f--------1")
-		var all []*kit.Standing
-		for range 10 {
-			all = append(all, permitLined(w, 1))
-		}
+		all := several(10, func() *kit.Standing { return permitLined(w, 1) })
 		time.Sleep(10 * time.Second)
 		listen := func() string { synctest.Wait(); return w.Ask("PUBSUB", "NUMSUB", "redisson_sc:{x}")[1] }
 		if n := listen(); n != "8" {

@@ -111,10 +111,7 @@ func TestRWLineOfManyReaders(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, l *kit.World) {
 		const most, all = 64, 70
 		h := writerHolds(l)
-		var readers []*kit.Standing
-		for range all {
-			readers = append(readers, reader(l))
-		}
+		readers := several(all, func() *kit.Standing { return reader(l) })
 		w := writer(l)
 		var holds []*holdfast.Hold
 		released := time.Now()
