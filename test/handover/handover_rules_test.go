@@ -280,38 +280,3 @@ func TestShutdownEndsSharing(t *testing.T) {
 		}
 	})
 }
-
-// All who share are given back once when the client closes, or they are lost: nothing stays, in
-// Redis or here.
-func TestSharedAndClosed(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		x := c.NewRWMutex("x")
-		var holds []*holdfast.Hold
-		for range 3 {
-			holds = append(holds, kit.Must(t)(x.RLock(background)))
-		}
-		kit.OK(t, c.Close())
-		w.WantReply("", "KEYS", "*")
-		for _, h := range holds {
-			kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
-			kit.WantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
-		}
-	})
-}
-
-// The last who shares gives its count back at once, though another hold is nested in it.
-func TestNestedOutlivesShared(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		x := c.NewRWMutex("x")
-		a, b := kit.Must(t)(x.RLock(background)), kit.Must(t)(x.RLock(background))
-		inner := kit.Must(t)(x.RLock(a.Context()))
-		kit.Unlock(t, a)
-		kit.Unlock(t, b)
-		if state, err := x.Inspect(background); err != nil || state.Count(inner.Owner()) != 1 {
-			t.Errorf("%+v, %v", state, err)
-		}
-		kit.Unlock(t, inner)
-	})
-}

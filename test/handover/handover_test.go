@@ -131,30 +131,6 @@ func TestNotHandedOver(t *testing.T) {
 	}
 }
 
-// A loss is told to the present holder, and to nobody else.
-func TestHandedOverAndLost(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		var told []error
-		c, _ := w.Client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(_ context.Context, e holdfast.Event) { told = append(told, e.Err) }}))
-		x := c.NewMutex("x")
-		a := kit.Must(t)(x.Lock(background))
-		next := kit.Waiting(t, x, background)
-		kit.Unlock(t, a)
-		b := <-next
-		last := kit.Waiting(t, x, background)
-		kit.Force(t, c.NewMutex("x"))
-		<-b.Context().Done()
-		synctest.Wait()
-		if !errors.Is(context.Cause(b.Context()), holdfast.ErrLost) || errors.Is(context.Cause(a.Context()), holdfast.ErrLost) || len(told) != 1 {
-			t.Errorf("%v, %v, told %v", context.Cause(a.Context()), context.Cause(b.Context()), told)
-		}
-		kit.Unlock(t, <-last) // nobody stands still behind a hold that is lost
-		if err := b.Unlock(); !errors.Is(err, holdfast.ErrLost) {
-			t.Errorf("Unlock: %v", err)
-		}
-	})
-}
-
 // Those who wait behind a hold that passes on are asked by nobody, and hear all the same when
 // their time is over, and of the end of the client.
 func TestHandOverLeaving(t *testing.T) {
@@ -324,26 +300,6 @@ func isLast(t *testing.T, x *holdfast.RWMutex, h *holdfast.Hold) {
 	}
 	kit.Unlock(t, h)
 	kit.Unlock(t, kit.Must(t)(x.TryLock(background)))
-}
-
-// A loss is told to all who share.
-func TestSharedAndLost(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		x := c.NewRWMutex("x")
-		a, b := kit.Must(t)(x.RLock(background)), kit.Must(t)(x.RLock(background))
-		if a.Owner() != b.Owner() {
-			t.Fatal("they do not share")
-		}
-		if _, err := x.RLocker().ForceUnlock(background); err != nil {
-			t.Fatal(err)
-		}
-		<-a.Context().Done()
-		<-b.Context().Done()
-		kit.WantError(t, a.Unlock(), holdfast.ErrLost)
-		kit.Unlock(t, kit.Must(t)(x.Lock(background)))
-		kit.WantError(t, b.Unlock(), holdfast.ErrLost)
-	})
 }
 
 // A hold that is shared is detached when the others have left, and not before.
