@@ -41,10 +41,13 @@ func Nothing[T any](t *testing.T, from <-chan T, says string) {
 	}
 }
 
-// Force takes a lock from whoever holds it.
-func Force(t *testing.T, l interface {
+// Forced is what can be taken by force.
+type Forced interface {
 	ForceUnlock(ctx context.Context, from ...holdfast.Owner) (bool, error)
-}) {
+}
+
+// Force takes it from whoever holds it.
+func Force(t *testing.T, l Forced) {
 	t.Helper()
 	if did, err := l.ForceUnlock(background); !did || err != nil {
 		t.Fatalf("ForceUnlock: %v, %v", did, err)
