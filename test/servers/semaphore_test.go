@@ -354,17 +354,20 @@ var rights = map[string]struct {
 	"permits": {
 		"get set exists del incrby decrby pttl pexpire zadd zrem zscore zcount zcard zrange zrangebyscore zremrangebyscore",
 		[]string{"~s:*", "~{s:*", "~holdfast_next:{s:*", "~holdfast_calls:{s:*"},
-		[]string{"&redisson_sc:{s:*", "&holdfast_lost:{s:*"}, usePermits,
+		[]string{"&redisson_sc:{s:*", "&holdfast_lost:{s:*"},
+		usePermits,
 	},
 	"semaphore": {
 		"get set exists del incrby pttl pexpire zadd zrem zscore zrangebyscore",
 		[]string{"~s:*", "~holdfast_next:{s:*", "~holdfast_calls:{s:*"},
-		[]string{"&redisson_sc:{s:*"}, useSemaphore,
+		[]string{"&redisson_sc:{s:*"},
+		useSemaphore,
 	},
 	"latch": {
 		"get set exists del decr pttl pexpire zadd zrem zscore zrangebyscore",
 		[]string{"~s:*", "~holdfast_calls:{s:*", "~holdfast_zero:{s:*"},
-		[]string{"&redisson_countdownlatch__channel__{s:*"}, useLatch,
+		[]string{"&redisson_countdownlatch__channel__{s:*"},
+		useLatch,
 	},
 }
 
