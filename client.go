@@ -64,15 +64,18 @@ func (c *Client) NewOwner() Owner { return Owner{c.engine.NewOwner()} }
 // Close gives back every hold, ends every call that waits with [ErrClosed], cancels the contexts of the holds with that
 // cause, stops every goroutine and waits for them. The Redis client stays open. It takes no context, like [Hold.Unlock]:
 // it is deferred, and a context that a signal has ended would leave every lock to its lease. If Redis does not answer, the
-// error matches [context.DeadlineExceeded] after the client's timeout; what has not been given back then ends with its
-// lease.
+// error matches [context.DeadlineExceeded] after the client's timeout. It is another one if Redis refuses to take something
+// back. What has not been given back ends with its lease.
 //
 // A hook must call Close in a goroutine: Close waits for the call whose OnWait is running. Closing twice is closing once.
 // Redisson: RedissonClient.shutdown, which keeps its locks.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
-	if err := c.engine.Close(ctx); err != nil {
+	switch err := c.engine.Close(ctx); {
+	case errors.Is(err, engine.ErrKept):
+		return fmt.Errorf("holdfast: Close: %w; the rest ends with its lease", err)
+	case err != nil:
 		return fmt.Errorf("holdfast: Close: Redis has not answered to all within %v: %w", c.config.Timeout, err)
 	}
 	return nil

@@ -150,17 +150,21 @@ func (e *Engine) Live() (names []string) {
 	return names
 }
 
+// ErrKept says that Redis has not taken back all that it was to have back. That ends with its lease.
+var ErrKept = errors.New("Redis has not taken everything back")
+
 // Close gives everything back, ends every call, stops all goroutines, and waits for that until ctx ends.
 func (e *Engine) Close(ctx context.Context) error {
 	e.drain()
 	e.close()
 	var all []*account
 	e.each(func(a *account) { all = append(all, a) })
-	for _, a := range all {
-		a.evict()
-	}
+	evicted := slices.DeleteFunc(all, func(a *account) bool { return !a.evict() })
 	e.Presence.Withdraw()
 	err := e.Tasks.Wait(ctx)
+	if err == nil && slices.ContainsFunc(evicted, (*account).owes) {
+		err = ErrKept
+	}
 	e.die()
 	stopped := make(chan struct{})
 	go func() { // owned by this call; outlives it only if the time runs out

@@ -350,8 +350,8 @@ func (a *account) tryAgain() {
 	})
 }
 
-// evict gives back every hold of the owner because the client closes.
-func (a *account) evict() {
+// evict gives back every hold of the owner because the client closes. It reports whether there was one.
+func (a *account) evict() bool {
 	counts := 0
 	a.mu.Lock()
 	for s := range a.opened {
@@ -368,10 +368,23 @@ func (a *account) evict() {
 	}
 	a.mu.Unlock()
 	if counts == 0 {
-		return
+		return false
 	}
 	a.releaseLater()
 	for range counts {
 		a.unref()
 	}
+	return true
+}
+
+// owes reports whether something is still to be given back.
+func (a *account) owes() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for s := range a.opened {
+		if _, excess := s.GiveBack(); excess {
+			return true
+		}
+	}
+	return false
 }

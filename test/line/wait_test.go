@@ -577,6 +577,27 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 }
 
+// Close says so if Redis does not take a lock back, for good or for the client's timeout.
+func TestCloseSaysWhatIsKept(t *testing.T) {
+	for _, refusal := range []string{"NOPERM", "MISCONF"} {
+		kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
+			d := w.Server.Driver()
+			c, err := testclient.New(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kit.Must(t)(w.Lock(c).Lock(background))
+			d.SetFaults(func(driver.Call) memdriver.Fault {
+				return memdriver.Fault{Refuse: driver.ServerError(refusal, errors.New(refusal))}
+			})
+			if err := c.Close(); err == nil || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Close: %v", err)
+			}
+			time.Sleep(time.Hour) // the lease
+		})
+	}
+}
+
 // A waiter whose first call is refused because a slot is being moved, and not answered
 // after that, waits on: what a cluster has said counts for more than its silence.
 func TestWaiterBearsAMoveAndSilence(t *testing.T) {
