@@ -41,9 +41,6 @@ func TestOwnServerAndPage(t *testing.T) {
 			t.Errorf("too wide for a terminal: %s", line)
 		}
 	}
-	if row := regexp.MustCompile(`(?m)^(bare|holdfast)/\S+ .* 2\.0 +\d+\.\d `); len(row.FindAllString(out.String(), -1)) != 3 {
-		t.Errorf("a pair is not two commands:\n%s", out.String())
-	}
 	checkPage(t, filepath.Join(dir, "page.md"))
 }
 

@@ -3,7 +3,6 @@ package places
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,23 +32,16 @@ func cpuTime(section Section) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// executed returns how many commands the server has executed, those that scripts
-// call included, and how many of them ran scripts; without INFO, which is ours. The section is commandstats.
-func executed(section Section) (all, scripts int64, err error) {
-	for name := range section {
-		if name == "cmdstat_info" {
-			continue
-		}
+// scriptsRun returns how many scripts the server has run. The section is commandstats.
+func scriptsRun(section Section) (sum int64, err error) {
+	for _, name := range []string{"cmdstat_eval", "cmdstat_evalsha", "cmdstat_fcall"} {
 		calls, err := CommandStat(section, name, "calls")
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
-		all += calls
-		if slices.Contains([]string{"cmdstat_eval", "cmdstat_evalsha", "cmdstat_fcall"}, name) {
-			scripts += calls
-		}
+		sum += calls
 	}
-	return all, scripts, nil
+	return sum, nil
 }
 
 // CommandStat returns one number of a command, 0 if it has not been executed yet.

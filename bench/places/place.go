@@ -45,10 +45,9 @@ type Spending struct {
 
 // NodeSpending is what one node has spent.
 type NodeSpending struct {
-	CPU      time.Duration // of the server process
-	Executed int64         // commands, those that scripts call included
-	Scripts  int64         // those of them that run scripts
-	Bus      int64         // messages of publishers, sent to other nodes
+	CPU     time.Duration // of the server process
+	Scripts int64         // that it has run
+	Bus     int64         // messages of publishers, sent to other nodes
 }
 
 // Spent reads what has been spent so far.
@@ -70,7 +69,7 @@ func spentBy(ctx context.Context, node *redis.Client, cluster bool) (n NodeSpend
 	if err != nil {
 		return n, err
 	}
-	if n.Executed, n.Scripts, err = executed(stats); err != nil {
+	if n.Scripts, err = scriptsRun(stats); err != nil {
 		return n, err
 	}
 	cpu, err := Info(ctx, node, "CPU")
@@ -93,7 +92,7 @@ func (s Spending) Since(before Spending) Spending {
 	d := Spending{Passed: s.at.Sub(before.at), Own: s.Own - before.Own}
 	for i, n := range s.Nodes {
 		b := before.Nodes[i]
-		d.Nodes = append(d.Nodes, NodeSpending{n.CPU - b.CPU, n.Executed - b.Executed, n.Scripts - b.Scripts, n.Bus - b.Bus})
+		d.Nodes = append(d.Nodes, NodeSpending{n.CPU - b.CPU, n.Scripts - b.Scripts, n.Bus - b.Bus})
 	}
 	return d
 }
@@ -116,7 +115,6 @@ func (p *Place) SpentIn(ctx context.Context, window time.Duration) (s Spending, 
 func (s Spending) Total() (sum NodeSpending) {
 	for _, n := range s.Nodes {
 		sum.CPU += n.CPU
-		sum.Executed += n.Executed
 		sum.Scripts += n.Scripts
 		sum.Bus += n.Bus
 	}

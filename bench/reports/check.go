@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -118,24 +117,23 @@ func judge(stdout io.Writer, some []goal, entries []*workloads.Entry) error {
 	return nil
 }
 
-// goalTable is the table of these goals.
+// goalTable is the table of these goals. What is aimed at on both clients has one row.
 func goalTable(some []goal, entries []*workloads.Entry) *table {
 	t := &table{}
-	t.add("workload", "holdfast on", "compared with", "figure", "goal", "fails", "ratio (min–max)", "rounds", "")
+	t.add("workload", "compared with", "figure", "goal", contenders.GoRedis, contenders.RueidisLib)
+	rows := map[goal][]string{}
 	for _, g := range some {
-		sign, worse := "≥ ", "< "
+		sign, column, both := "≥ ", slices.Index(t.rows[0], g.client), g
 		if g.figure.atMost() {
-			sign, worse = "≤ ", "> "
+			sign = "≤ "
 		}
-		ratio, rounds := g.ratio(entries), 0
-		switch ours, than := g.pair(entries); {
-		case ours != nil && g.than == nobody:
-			rounds = len(ours.Rounds)
-		case ours != nil && than != nil:
-			rounds = min(len(ours.Rounds), len(than.Rounds))
+		both.client = ""
+		if rows[both] == nil {
+			rows[both] = []string{g.workload, cmp.Or(g.than, none), g.figure.String(), sign + sized(g.bound), none, none}
+			t.add(rows[both]...)
 		}
-		t.add(g.workload, g.client, cmp.Or(g.than, none), g.figure.String(), sign+sized(g.bound), worse+sized(g.alarm()),
-			rangeOf(ratio, sized), strconv.Itoa(rounds), string(g.judge(ratio)))
+		ratio := g.ratio(entries)
+		rows[both][column] = sized(ratio.Median) + " " + string(g.judge(ratio))
 	}
 	return t
 }

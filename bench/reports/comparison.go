@@ -28,7 +28,10 @@ func tablesOf(entries []*workloads.Entry, w workloads.Workload) []*table {
 		return column{head, func(e *workloads.Entry) string { return hundredths(pick(ratiosOf(entries, e)).Median) }}
 	}
 	rates := column{"pairs/s (min–max)", rate}
-	redis, executed := number("Redis µs", redisMicros, short), number("run", executedPerPair, tenths)
+	redis := number("Redis µs", redisMicros, short)
+	if w.Alternate { // all waits are as long as the lock is held
+		return []*table{filled(w.Title, entries, append([]column{rates}, handOvers(w)...))}
+	}
 	var columns []column
 	if w.Shared {
 		columns = []column{
@@ -36,7 +39,7 @@ func tablesOf(entries []*workloads.Entry, w workloads.Workload) []*table {
 			times(columnP99, func(f workloads.Figures) time.Duration { return f.WaitP99 }),
 			times("max", func(f workloads.Figures) time.Duration { return f.WaitMax }),
 			fewestMost("goroutines", func(f workloads.Figures) (int, int) { return f.Fewest, f.Most }),
-			redis, executed, over("×best", func(r ratios) workloads.Spread[float64] { return r.best }),
+			redis, over("×best", func(r ratios) workloads.Spread[float64] { return r.best }),
 		}
 	} else {
 		columns = []column{
@@ -44,8 +47,6 @@ func tablesOf(entries []*workloads.Entry, w workloads.Workload) []*table {
 			times(columnP99, func(f workloads.Figures) time.Duration { return f.P99 }),
 			times("max", func(f workloads.Figures) time.Duration { return f.Max }),
 			redis,
-			{"sent", func(e *workloads.Entry) string { return tenths(e.Sent) }},
-			executed, number("allocs", allocs, short),
 			over("×peer", func(r ratios) workloads.Spread[float64] { return r.peer }),
 			over("×limit", func(r ratios) workloads.Spread[float64] { return r.limit }),
 		}
@@ -55,7 +56,7 @@ func tablesOf(entries []*workloads.Entry, w workloads.Workload) []*table {
 	}
 	all := []*table{filled(w.Title, entries, columns)}
 	if w.Turns() {
-		all = append(all, filled(w.Title+": hand-overs", entries, handOvers(w)))
+		all = append(all, filled(w.Title, entries, handOvers(w)))
 	}
 	return all
 }
@@ -63,21 +64,16 @@ func tablesOf(entries []*workloads.Entry, w workloads.Workload) []*table {
 // handOvers are the columns of how the lock changes hands.
 func handOvers(w workloads.Workload) []column {
 	columns := []column{
-		number("a second", workloads.Figures.HandOversPerSecond, whole),
-		times("mean", func(f workloads.Figures) time.Duration { return f.HandOverMean }),
-		times(columnP50, func(f workloads.Figures) time.Duration { return f.HandOverP50 }),
+		times("hand-over p50", func(f workloads.Figures) time.Duration { return f.HandOverP50 }),
 		times(columnP99, func(f workloads.Figures) time.Duration { return f.HandOverP99 }),
 		times("free", func(f workloads.Figures) time.Duration { return f.LongestFree }),
 	}
 	if w.Processes > 0 {
 		columns = append(columns, number("scripts", scriptsPerHandOver, tenths))
 	}
-	switch {
-	case w.Alternate:
+	if w.Alternate {
 		columns = append(columns, times("ping", func(f workloads.Figures) time.Duration { return f.RoundTrip }),
 			number("trips p50", handOverMedian.pick(), hundredths), number(columnP99, handOverTail.pick(), hundredths))
-	case w.Processes > 0:
-		columns = append(columns, fewestMost("processes", func(f workloads.Figures) (int, int) { return f.ProcessFewest, f.ProcessMost }))
 	}
 	return columns
 }
@@ -122,8 +118,6 @@ func fewestMost(head string, pick func(workloads.Figures) (fewest, most int)) co
 func p50Nanos(f workloads.Figures) float64           { return float64(f.P50) }
 func perSecond(f workloads.Figures) float64          { return f.PerSecond }
 func redisMicros(f workloads.Figures) float64        { return f.RedisMicros }
-func executedPerPair(f workloads.Figures) float64    { return f.Executed }
-func allocs(f workloads.Figures) float64             { return f.Allocs }
 func scriptsPerHandOver(f workloads.Figures) float64 { return f.Scripts }
 
 // under returns the entries of a workload.

@@ -45,7 +45,8 @@ func WritePage(file string, f Facts, r Comparison, waits []held.Waits, args []st
 		p.Goals = goalTable(goals, r.Entries).markdown()
 	}
 	if len(waits) > 0 {
-		p.Waits = waitTable(waits).markdown()
+		most := slices.MaxFunc(waits, func(a, b held.Waits) int { return a.Waiters - b.Waiters }).Waiters
+		p.Waits = waitTable(slices.DeleteFunc(waits, func(w held.Waits) bool { return w.Waiters < most })).markdown()
 	}
 	text, err := template.New("page").Funcs(template.FuncMap{"trim": strings.TrimSpace}).Parse(pageText)
 	if err != nil {
@@ -70,36 +71,40 @@ type section struct {
 
 var sections = []section{
 	{
-		Title: "A lock for each goroutine", Text: "Nobody waits for anybody: what a pair of lock and unlock costs, and how many fit side by side.",
+		Title: "A lock for each goroutine", Text: "Nobody waits: what a pair of lock and unlock costs, and how many run at once.",
 		charts: "each", fits: func(w workloads.Workload) bool { return !w.Shared },
 	},
 	{
-		Title: "One lock for all", Text: "64 goroutines want the same lock, in one process or in eight, and stay inside for no time or for 1 ms. Libraries whose waiters " +
-			"try again after a pause get many pairs from one who takes the lock again while all others sleep: see how few the unluckiest one gets.",
+		Title: "One lock for all", Text: "64 goroutines want the same lock, in one process or in eight, and stay inside for no time or for 1 ms. If waiters try again " +
+			"after a pause, one goroutine can take the lock again and again while the others sleep: see how few pairs the unluckiest one gets. " +
+			"Through the server, one lock cannot change hands more often than one goroutine makes bare pairs.",
 		charts: "one waits", fits: func(w workloads.Workload) bool {
 			return w.Turns() && w.Kind == workloads.Mutex && !w.Clients && !w.Alternate
 		},
 	},
 	{
-		Title: "Hand-over", Text: "Two processes in turns: each asks for the lock only after the other one has got it, so each pair is a hand-over to somebody who waits.",
+		Title: "Hand-over", Text: "Two processes in turns: each asks for the lock only after the other one has it, so each pair is a hand-over to a waiter.",
 		charts: "handover", fits: func(w workloads.Workload) bool { return w.Alternate },
 	},
 	{
-		Title: "Herds", Text: "Clients with a connection and a subscription each, in four processes, want the same lock.",
+		Title: "Herds", Text: "Clients in four processes, with a connection and a subscription each, want the same lock.",
 		charts: "herd-scripts herd-time herd-free", fits: func(w workloads.Workload) bool { return w.Clients },
 	},
 	{
-		Title: "Readers, and fair locks", Text: "64 goroutines on a read-write lock, of which each writes once in a hundred pairs; and on a fair lock. The other libraries for Go have neither.",
+		Title: "Readers, and fair locks", Text: "64 goroutines on a read-write lock, where one pair in a hundred writes, and on a fair lock. The other libraries for Go have neither.",
 		charts: "kinds", fits: func(w workloads.Workload) bool { return w.Kind != workloads.Mutex },
 	},
 }
+
+// plotted are workloads that only charts show.
+var plotted = []string{"256", "1024", workloads.OneLock + workloads.Longer, "herd-10", "herd-500"}
 
 // sections are those for which there are figures.
 func (r Comparison) sections(dir string, drawn []diagram) (some []section) {
 	for _, s := range sections {
 		var tables []string
 		for _, w := range r.Plan.Workloads {
-			if s.fits(w) {
+			if s.fits(w) && !slices.Contains(plotted, w.ID) {
 				for _, t := range tablesOf(r.Entries, w) {
 					tables = append(tables, t.markdown())
 				}

@@ -36,7 +36,7 @@ func (r Comparison) Write(w io.Writer) error {
 // how says how it was measured.
 func (r Comparison) how() string {
 	return wrap(fmt.Sprintf("Medians over %d rounds of %v for each contender, in turns, client and server on one machine. "+
-		"A pair is one lock and one unlock, with nothing in between unless the title says so, of locks with a lease of %v; a pair that "+
+		"A pair is one lock and one unlock, with nothing in between unless the title says so. The lease is %v. A pair that "+
 		"takes longer than %v is cut short. Each go-redis client has a pool of %d connections.",
 		r.Plan.Rounds, r.Plan.Window, r.Plan.Setup.Lease, r.Plan.Limit, r.Plan.Setup.Pool), "")
 }
@@ -71,13 +71,6 @@ func (r Comparison) notes() string {
 			b.WriteString(wrap("- "+c.Name+": "+c.Notes, "  ") + "\n")
 			said = append(said, c.Notes)
 		}
-	}
-	for _, note := range []string{
-		"- A library whose waiters try again after a pause gets most of its pairs on one lock from a goroutine that takes the " +
-			"lock again while all the others sleep: see how evenly the turns are spread.",
-		"- Through the server, one lock cannot change hands more often than one goroutine's bare pairs.",
-	} {
-		b.WriteString(wrap(note, "  ") + "\n")
 	}
 	return b.String()
 }

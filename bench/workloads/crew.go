@@ -189,8 +189,7 @@ func (c *Cell) figures(outcomes []outcome, s crewSpent) Figures {
 		}
 	}
 	f.StoodStill = f.StoodStill || f.Pairs == 0
-	measured := Figures{Completed: int(s.room.Visits)}.spent(s.server, 0)
-	f.RedisMicros, f.Executed = measured.RedisMicros, measured.Executed
+	f.RedisMicros = Figures{Completed: int(s.room.Visits)}.spent(s.server).RedisMicros
 	if s.room.HandOvers > 0 {
 		f.Scripts = float64(s.server.Total().Scripts) / float64(s.room.HandOvers)
 	}

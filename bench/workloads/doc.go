@@ -7,9 +7,7 @@
 // Workloads with several processes have a crew: this program, started once more for each process, with a connection of
 // its own for each client. All of a crew are in one room.
 //
-// What a pair costs is read before and after each cell: the server's time on a core, the commands that it has executed, and
-// this process's allocations. Which of the commands a client has sent, and which a script has called, only MONITOR
-// tells; it slows the server down, so that is counted in one short turn of its own.
+// The server's time on a core is read before and after each cell: that is what its pairs cost.
 //
 // # Goroutines
 //

@@ -30,13 +30,9 @@ type Figures struct {
 
 	Contention
 
-	// What one completed pair has cost: the server process's time on a core, in user
-	// and system mode, µs (INFO cpu); the commands that the server has executed, those
-	// that scripts call included (INFO commandstats); the allocations of this process,
-	// 0 if the contender is another one.
+	// RedisMicros is what one completed pair has cost: the server process's time on a core, in user
+	// and system mode, µs (INFO cpu).
 	RedisMicros float64 `json:"redis_cpu_us_per_pair"`
-	Executed    float64 `json:"commands_executed_per_pair"`
-	Allocs      float64 `json:"allocations_per_pair,omitempty"`
 
 	// Overlaps are visits during which somebody else was inside the same lock.
 	Overlaps int `json:"overlaps"`
@@ -140,14 +136,10 @@ func (f Figures) handedOver(r places.RoomReading) Figures {
 }
 
 // spent are the figures with what one of the cell's pairs has cost.
-func (f Figures) spent(s places.Spending, mallocs uint64) Figures {
-	if f.Completed == 0 {
-		return f
+func (f Figures) spent(s places.Spending) Figures {
+	if f.Completed > 0 {
+		f.RedisMicros = float64(s.Total().CPU) / float64(time.Microsecond) / float64(f.Completed)
 	}
-	pairs, all := float64(f.Completed), s.Total()
-	f.RedisMicros = float64(all.CPU) / float64(time.Microsecond) / pairs
-	f.Executed = float64(all.Executed) / pairs
-	f.Allocs = float64(mallocs) / pairs
 	return f
 }
 
@@ -166,14 +158,6 @@ func (f Figures) Remark() string {
 	say(f.Timeouts > 0, "%d pairs were cut short", f.Timeouts)
 	say(f.Errors > 0, "%d errors, the first: %s", f.Errors, f.Error)
 	return strings.Join(parts, "; ")
-}
-
-// HandOversPerSecond are hand-overs for as many pairs as there are in a second.
-func (f Figures) HandOversPerSecond() float64 {
-	if f.Pairs == 0 {
-		return 0
-	}
-	return float64(f.HandOvers) / float64(max(f.Pairs, f.Completed)) * f.PerSecond
 }
 
 // percentile returns the smallest element that p percent of the elements do not

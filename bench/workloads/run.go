@@ -32,7 +32,6 @@ type Entry struct {
 	Contender contenders.Contender
 	Workload  Workload
 	Rounds    []Figures
-	Sent      float64 // commands of a pair, without those that scripts call; 0: not counted
 
 	index int // of the contender's session
 }
@@ -109,9 +108,6 @@ func (p Plan) Run(ctx context.Context) (all []*Entry, err error) {
 			if err := r.WarmUp(ctx, entries); err != nil {
 				return err
 			}
-			if err := r.countCommands(ctx, entries); err != nil {
-				return err
-			}
 			if err := r.Measure(ctx, entries, r.Rounds); err != nil {
 				return err
 			}
@@ -141,38 +137,6 @@ func (r *Runner) WarmUp(ctx context.Context, entries []*Entry) error {
 		if _, err := r.turn(ctx, e, r.Window/4, "warm"); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// The turn in which commands are counted is bounded: MONITOR slows the server down.
-// With many goroutines, an attempt would take longer than the 20 ms after which one of
-// the libraries sends the next.
-const (
-	countWindow     = 50 * time.Millisecond
-	countGoroutines = 16 // unless they share the lock
-)
-
-// countCommands runs a round in which commands are counted, and nothing else.
-func (r *Runner) countCommands(ctx context.Context, entries []*Entry) error {
-	for _, e := range entries {
-		if e.Workload.Processes > 0 {
-			continue // nobody has a turn of the usual length there, and MONITOR would be the load
-		}
-		m, err := places.StartMonitor(ctx, r.Setup.Addrs[0], countWindow+10*r.Limit)
-		if err != nil {
-			return err
-		}
-		counted := *e
-		if !e.Workload.Shared {
-			counted.Workload.Goroutines = min(countGoroutines, e.Workload.Goroutines)
-		}
-		f, failed := r.turn(ctx, &counted, min(countWindow, r.Window), "count")
-		commands, err := m.Finish(ctx, r.server.Nodes[0])
-		if err := errors.Join(failed, err); err != nil {
-			return err
-		}
-		e.Sent = float64(commands) / float64(max(1, f.Completed))
 	}
 	return nil
 }
@@ -231,32 +195,19 @@ func (r *Runner) turn(ctx context.Context, e *Entry, window time.Duration, which
 
 // metered runs the cell, and says what its pairs have cost.
 func (r *Runner) metered(ctx context.Context, c *Cell) (f Figures, err error) {
-	elsewhere := c.Session.RunCell != nil
-	if c.Processes > 0 && !elsewhere {
+	if c.Processes > 0 && c.Session.RunCell == nil {
 		return c.Run(ctx), nil // it looks itself what is spent, without what its processes need to start
 	}
 	before, err := r.server.Spent(ctx)
 	if err != nil {
 		return f, err
 	}
-	allocated := mallocs()
 	f = c.Run(ctx)
-	allocated = mallocs() - allocated
 	after, err := r.server.Spent(ctx)
 	if err != nil {
 		return f, err
 	}
-	if elsewhere {
-		allocated = 0 // those are not its own
-	}
-	return f.spent(after.Since(before), allocated), nil
-}
-
-// mallocs is how often this process has allocated so far.
-func mallocs() uint64 {
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.Mallocs
+	return f.spent(after.Since(before)), nil
 }
 
 func (r *Runner) report(which string, e *Entry, f Figures) error {
