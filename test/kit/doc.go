@@ -35,6 +35,8 @@
 //
 //   - [Fake] runs a test under fake time, with a [World]; [FakeKinds] does so for each kind of lock, and
 //     [FakeNesting] for each kind that nests. [World.Client] makes a client, [World.Do] asks the server.
+//   - [Must], [Fails], [OK], [WantError] and [Took] check a call. [Waiting], [Begin] and [Aside] make one beside others, and
+//     [Nothing] checks that nothing has come of it.
 //   - [Once], [Nth], [Silent] and [Away] make calls fail; [Count] and [Spy] look at them.
 //   - [Several] are several servers under one fake time. [World.WaitAs] returns when somebody stands in line.
 //   - [OnEveryDriver] and [ForKinds] run a suite in real time. A [Platform] is a server as one adapter
