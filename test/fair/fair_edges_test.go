@@ -121,7 +121,7 @@ func TestLateAcquireKeepsNoPlaceAfterTheHold(t *testing.T) {
 // line stands as it did. Others who are not in line do not get past it either. So it is if the lock is given back as
 // soon as Redis answers again, before any of the waiters is heard.
 func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
-	for _, seconds := range []time.Duration{2, 3, 5, 15, 50} {
+	for _, seconds := range []int{2, 3, 5, 15, 50} {
 		for _, reversed := range []bool{false, true} {
 			for _, prompt := range []bool{false, true} {
 				fake(t, func(s *stage) {
@@ -130,7 +130,7 @@ func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
 					for _, waiter := range line {
 						kit.Away(waiter.D)
 					}
-					time.Sleep(seconds * time.Second)
+					time.Sleep(time.Duration(seconds) * time.Second)
 					if prompt {
 						s.release()
 					} else {

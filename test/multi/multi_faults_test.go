@@ -305,11 +305,12 @@ func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
 			"reply lost": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
 			"very late":  {DelayRequest: 2200 * time.Millisecond},
 		} {
-			for _, ms := range []time.Duration{0, 1, 15, 20, 35} {
+			for _, ms := range []int{0, 1, 15, 20, 35} {
+				left := time.Duration(ms) * time.Millisecond
 				t.Run(fmt.Sprintf("%s/%s/cancelled after %d ms", kind, name, ms), func(t *testing.T) {
 					fake(t, 3, func(s *stage) {
 						s.Fault(fault, 0, 1, 2)
-						ctx, cancel := context.WithTimeout(background, ms*time.Millisecond)
+						ctx, cancel := context.WithTimeout(background, left)
 						defer cancel()
 						start := time.Now()
 						h, err := lock(s).Lock(ctx)
@@ -317,7 +318,7 @@ func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
 							s.unlock(h)
 						} else {
 							kit.WantError(t, err, context.DeadlineExceeded)
-							s.within(start, ms*time.Millisecond)
+							s.within(start, left)
 						}
 						s.Fault(memdriver.Fault{}, 0, 1, 2)
 						time.Sleep(10 * time.Second)
