@@ -54,10 +54,11 @@ func (e *Engine) renew(ctx context.Context, g group, batch []watchdog.Renewal[*s
 // renewTogether sends one batch as one call. An error is why nothing is known of any.
 func (e *Engine) renewTogether(ctx context.Context, g group, batch []watchdog.Renewal[*side]) (answers []watchdog.Answer, err error) {
 	answers = make([]watchdog.Answer, len(batch))
+	var res call.Result
 	defer func() {
 		for i, one := range batch {
 			if answers[i] != watchdog.Gone {
-				one.Entry.Value.noteRenewal(err)
+				one.Entry.Value.noteRenewal(err, res.Err == nil || len(res.Unknown) > 0)
 			}
 		}
 	}()
@@ -70,7 +71,7 @@ func (e *Engine) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 		all.Args = append(all.Args, request.Args...)
 	}
 	deadline, _ := ctx.Deadline()
-	res := e.Calls.Once(ctx, all, time.Until(deadline))
+	res = e.Calls.Once(ctx, all, time.Until(deadline))
 	for _, one := range batch {
 		one.Entry.Value.answered(one.TTL, res.Err == nil)
 	}

@@ -265,14 +265,14 @@ type recheck struct{ *entry }
 // Hear is called by the hub.
 func (r recheck) Hear(string) { r.Value.account.engine.watchdog.Check(r.entry) }
 
-// noteRenewal notes how a renewal failed, or that it did not.
-func (s *side) noteRenewal(err error) {
+// noteRenewal notes how a renewal failed, and whether it may have had its effect; or that it did not fail.
+func (s *side) noteRenewal(err error, mayHaveRun bool) {
 	a := s.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.failing = nil
 	if err != nil {
-		s.failing = a.engine.Errors.Backend("renew", s.lock.Name, true, err)
+		s.failing = a.engine.Errors.Backend("renew", s.lock.Name, mayHaveRun, err)
 	}
 	for _, h := range s.Holds() {
 		if !h.Fixed && h.Value.Observer != nil {

@@ -200,6 +200,26 @@ func TestAnEarlierTryMayHaveHadItsEffect(t *testing.T) {
 	})
 }
 
+// A renewal that Redis has refused had no effect, and one without an answer may have had it.
+func TestRenewalSaysWhetherItMayHaveRun(t *testing.T) {
+	for _, refused := range []bool{true, false} {
+		kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
+			c, d := w.Client()
+			h := kit.Must(t)(w.Lock(c).Lock(background))
+			d.SetFaults(func(driver.Call) memdriver.Fault {
+				return memdriver.Fault{Refuse: kit.Refusal(refused), LoseReply: !refused}
+			})
+			<-h.Context().Done()
+			var failed *holdfast.BackendError
+			if err := context.Cause(h.Context()); !errors.As(err, &failed) || failed.Op != "renew" || failed.MayHaveRun == refused {
+				t.Errorf("refused %v: %v", refused, err)
+			}
+			d.SetFaults(nil)
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
 // TestAnotherTryMayHaveHadItsEffect: that of one who waits at the same client, which is told of its failure.
 func TestAnotherTryMayHaveHadItsEffect(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
