@@ -162,7 +162,14 @@ func TestS23_LostWhileGathering(t *testing.T) {
 	})
 }
 
+// A part that is taken away, or unlocked by itself, is lost for the whole.
 func TestMultiLockEndsWithAnyPart(t *testing.T) {
+	fake(t, 1, func(s *stage) {
+		h := s.lock(s.multi("a", "b"))
+		s.unlock(h.Parts()[0])
+		kit.LostAt(t, h, time.Now())
+		s.lost(h)
+	})
 	for _, name := range []string{"a", "b", "c"} {
 		var lost, acquired, released atomic.Int32
 		fake(t, 1, func(s *stage) {
@@ -330,19 +337,6 @@ func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
 	}
 }
 
-// L18: locks of one name on two servers cannot be put in order, so nobody waits
-// for the one while having the other.
-func TestL18_SameNameOnTwoServers(t *testing.T) {
-	fake(t, 2, func(s *stage) {
-		var all []holdfast.Locker
-		for i := range 4 {
-			mine := s.Again()
-			all = append(all, holdfast.NewMultiLock(mine.Clients[i%2].NewMutex("x"), mine.Clients[1-i%2].NewMutex("x")))
-		}
-		s.takeTurns(20, all...)
-	})
-}
-
 // The wait is bounded when a server is down, too, and what was taken on the
 // others is given back.
 func TestMultiLockWithAServerDown(t *testing.T) {
@@ -426,16 +420,6 @@ func TestMultiLockWithMaxHold(t *testing.T) {
 	}, holdfast.WithMaxHold(10*time.Second))
 }
 
-// A part that is unlocked by itself is lost for the whole.
-func TestPartUnlockedByItself(t *testing.T) {
-	fake(t, 1, func(s *stage) {
-		h := s.lock(s.multi("a", "b"))
-		s.unlock(h.Parts()[0])
-		kit.LostAt(t, h, time.Now())
-		s.lost(h)
-	})
-}
-
 // The caller's context ends: the parts are held until Unlock, as with one lock.
 func TestMultiLockOutlivesItsContext(t *testing.T) {
 	fake(t, 1, func(s *stage) {
@@ -467,28 +451,5 @@ func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.w.WantReply("0", "EXISTS", "b")
 		s.unlock(theirs)
-	})
-}
-
-// TestMultiLockOfARedLockWhoseFirstClientIsClosed: the same for a part that is itself a hold of several.
-func TestMultiLockOfARedLockWhoseFirstClientIsClosed(t *testing.T) {
-	fake(t, 4, func(s *stage) {
-		theirs := s.lock(s.Again().Clients[3].NewMutex("b"))
-		var red []holdfast.Locker
-		for _, c := range s.Clients[:3] {
-			red = append(red, c.NewMutex("a"))
-		}
-		ctx, cancel := context.WithCancel(background)
-		waits := begin(holdfast.NewMultiLock(holdfast.NewRedLock(red...), s.Clients[3].NewMutex("b")), ctx)
-		time.Sleep(time.Second)
-		kit.OK(t, s.c.Close())
-		s.Fault(kit.LostRequest, 1, 2)
-		start := time.Now()
-		cancel()
-		kit.WantError(t, (<-waits).Err, context.Canceled)
-		s.within(start, 0)
-		s.Fault(memdriver.Fault{}, 1, 2)
-		s.unlock(theirs)
-		time.Sleep(2 * time.Minute)
 	})
 }

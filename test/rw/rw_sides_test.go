@@ -53,54 +53,28 @@ func TestLostWriteBesideALongerRead(t *testing.T) {
 	}
 }
 
-// TestWriteLostInAPartition: Unlock of the write hold does not reach Redis, and the read hold is renewed once
-// the partition is over.
-func TestWriteLostInAPartition(t *testing.T) {
-	for name, prompt := range map[string]bool{"unlocked at once": true, "unlocked later": false} {
-		t.Run(name, func(t *testing.T) {
-			fake(t, func(s *stage) {
-				write := s.lock(s.m)
-				read := s.nested(write, holdfast.RenewedLease(5*time.Minute))
-				kit.Silent(s.d, kit.LostRequest)
-				<-write.Context().Done()
-				if prompt {
-					_ = write.Unlock() // says that it does not know
-				}
-				time.Sleep(70 * time.Second)
-				s.d.SetFaults(nil)
-				reader := s.read(s.other, holdfast.Wait(30*time.Second))
-				if !prompt {
-					kit.WantError(s.T, write.Unlock(), holdfast.ErrLost)
-				}
-				time.Sleep(10 * time.Minute)
-				s.unlock(reader, read)
-				time.Sleep(2 * time.Second) // as above
-				s.WantReply("", "KEYS", "*x*")
-			})
-		})
-	}
-}
-
 // refusing has Redis refuse every call with an error of its own.
 func refusing(code string) memdriver.Fault {
 	return memdriver.Fault{Refuse: driver.ServerError(code+" no", errors.New(code+" no"))}
 }
 
-// TestRefusedReleaseBesideARead: Redis refuses for a while to give back what is held for writing, which does not end
-// by itself while the owner reads.
+// TestRefusedReleaseBesideARead: Redis refuses for a while to give back what is held for writing, or is not reached; it
+// does not end by itself while the owner reads.
 func TestRefusedReleaseBesideARead(t *testing.T) {
-	for _, code := range []string{"NOPERM", "READONLY", "ERR"} {
+	for code, fault := range map[string]memdriver.Fault{
+		"NOPERM": refusing("NOPERM"), "READONLY": refusing("READONLY"), "ERR": refusing("ERR"), "partition": kit.LostRequest,
+	} {
 		for way, unlocked := range map[string]bool{"unlocked": true, "lost": false} {
 			t.Run(code+" "+way, func(t *testing.T) {
 				fake(t, func(s *stage) {
 					write := s.lock(s.m, holdfast.FixedLease(10*time.Second))
 					read := s.nested(write)
 					if unlocked {
-						kit.Silent(s.d, refusing(code))
+						kit.Silent(s.d, fault)
 						s.refused(write)
 					} else {
 						time.Sleep(9 * time.Second)
-						kit.Silent(s.d, refusing(code))
+						kit.Silent(s.d, fault)
 						<-write.Context().Done()
 					}
 					time.Sleep(time.Second)
