@@ -313,11 +313,11 @@ func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
 			"very late":  {DelayRequest: 2200 * time.Millisecond},
 		} {
 			for _, ms := range []int{0, 1, 15, 20, 35} {
-				left := time.Duration(ms) * time.Millisecond
-				t.Run(fmt.Sprintf("%s/%s/cancelled after %d ms", kind, name, ms), func(t *testing.T) {
+				after := time.Duration(ms) * time.Millisecond
+				t.Run(fmt.Sprintf("%s/%s/cancelled after %v", kind, name, after), func(t *testing.T) {
 					fake(t, 3, func(s *stage) {
 						s.Fault(fault, 0, 1, 2)
-						ctx, cancel := context.WithTimeout(background, left)
+						ctx, cancel := context.WithTimeout(background, after)
 						defer cancel()
 						start := time.Now()
 						h, err := lock(s).Lock(ctx)
@@ -325,7 +325,7 @@ func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
 							s.unlock(h)
 						} else {
 							kit.WantError(t, err, context.DeadlineExceeded)
-							s.within(start, left)
+							s.within(start, after)
 						}
 						s.Fault(memdriver.Fault{}, 0, 1, 2)
 						time.Sleep(10 * time.Second)
