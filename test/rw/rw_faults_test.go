@@ -204,16 +204,20 @@ func TestWritersFirst_ReadersWhoShare(t *testing.T) {
 		for i := range 400 {
 			readers.Go(func() {
 				time.Sleep(time.Duration(i) * 5 * time.Millisecond)
-				h := s.read(s.other)
+				h := s.read(s.m)
 				time.Sleep(8 * time.Millisecond)
 				s.unlock(h)
 			})
 		}
-		time.Sleep(20 * time.Millisecond)
-		start := time.Now()
-		s.unlock(s.lock(s.c.NewRWMutex("x", holdfast.WritersFirst())))
-		if took := time.Since(start); took > 200*time.Millisecond {
-			s.Errorf("the writer waited for %v", took)
+		other, _ := s.Client()
+		writer := other.NewRWMutex("x", holdfast.WritersFirst())
+		for range 12 { // after some of which readers join others, by chance
+			time.Sleep(101 * time.Millisecond)
+			start := time.Now()
+			s.unlock(s.lock(writer))
+			if took := time.Since(start); took > 200*time.Millisecond {
+				s.Errorf("the writer waited for %v", took)
+			}
 		}
 		readers.Wait()
 	})
