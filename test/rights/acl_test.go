@@ -30,37 +30,43 @@ func TestACL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
-	r := &rightsTest{admin: admin, addr: s.Addr(), a: admin.Client(t)}
+	r := &rightsTest{
+		admin: admin, a: admin.Client(t), addrs: []string{s.Addr()}, nodes: []*redistest.Server{s},
+		all: func(r kit.Rights, _ string) kit.Rights { return r },
+	}
 	t.Run("without +eval", func(t *testing.T) { // first: as long as the server has no script
-		r.lacking(t, func(rule string) bool { return rule == "+eval" })
+		r.eachLacking(t, func(rule string) bool { return rule == "+eval" })
 	})
-	t.Run("all", func(t *testing.T) {
-		kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-			for client := range kit.ClientRights {
-				t.Run(client, func(t *testing.T) {
-					t.Parallel()
-					if err := r.try(t, k, client, ""); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-		})
-	})
+	t.Run("all", r.suffice)
 	t.Run("without", func(t *testing.T) {
-		r.lacking(t, func(rule string) bool { return rule != "+eval" })
+		r.eachLacking(t, func(rule string) bool { return rule != "+eval" })
 	})
 }
 
-// rightsTest tries rights on a server.
+// rightsTest tries rights on a server, or a cluster.
 type rightsTest struct {
 	admin *kit.Platform
 	a     *holdfast.Client // may do anything
-	addr  string
+	addrs []string
+	nodes []*redistest.Server
+	all   func(r kit.Rights, client string) kit.Rights // what these rights are there
 }
 
-// lacking takes away each of these rights in turn. The cases run side by side,
+// suffice has a user with all rights, for each kind and client.
+func (r *rightsTest) suffice(t *testing.T) {
+	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
+		for client := range kit.ClientRights {
+			t.Run(client, func(t *testing.T) {
+				t.Parallel()
+				kit.OK(t, r.try(t, k, client, ""))
+			})
+		}
+	})
+}
+
+// eachLacking takes away each of these rights in turn. The cases run side by side,
 // more of them than there are parallel tests: they fail at once, or wait.
-func (r *rightsTest) lacking(t *testing.T, these func(rule string) bool) {
+func (r *rightsTest) eachLacking(t *testing.T, these func(rule string) bool) {
 	t.Helper()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -71,28 +77,45 @@ func (r *rightsTest) lacking(t *testing.T, these func(rule string) bool) {
 					continue // the scripts' own rights are the same whoever sends them
 				}
 				wg.Go(func() {
-					t.Run(k.Name+"/"+client+"/"+rule, func(t *testing.T) {
-						if err := r.try(t, k, client, rule); err == nil {
-							t.Error("nothing fails without it")
-						} else {
-							t.Log(err)
-						}
-					})
+					t.Run(k.Name+"/"+client+"/"+rule, func(t *testing.T) { r.lacking(t, k, client, rule) })
 				})
 			}
 		}
 	}
 }
 
+// lacking has something fail without a right.
+func (r *rightsTest) lacking(t *testing.T, k *kit.Kind, client, rule string) {
+	t.Helper()
+	err := r.try(t, k, client, rule)
+	if err == nil {
+		t.Error("nothing fails without it")
+	}
+	t.Log(err)
+}
+
 // try has a user with the kind's rights but one live with a lock.
 func (r *rightsTest) try(t *testing.T, k *kit.Kind, client, without string) error {
 	t.Helper()
-	name := r.admin.Fresh(t, k)
-	rules := slices.DeleteFunc(k.Rights.And(kit.ClientRights[client]).Rules(name), func(rule string) bool {
-		return rule == strings.ReplaceAll(without, "NAME", name)
-	})
-	r.admin.Do(t, name, kit.SetUser(t, name, rules)...)
-	return live(t, k, r.admin, r.a, kit.LimitedTo([]string{r.addr}, client, name), name)
+	name := r.user(t, k, client, without)
+	return live(t, k, r.admin, r.a, kit.LimitedTo(r.addrs, client, name), name)
+}
+
+// user makes a user with the kind's rights but one, who has the name of the lock.
+func (r *rightsTest) user(t *testing.T, k *kit.Kind, client, without string) (name string) {
+	t.Helper()
+	name = r.admin.Fresh(t, k)
+	all := r.all(k.Rights.And(kit.ClientRights[client]), client).Rules(name)
+	for _, node := range r.nodes {
+		kit.Allow(t, node, name, lessOne(all, without, name))
+	}
+	return name
+}
+
+// lessOne are rules without one of them, in which NAME stands for the name.
+func lessOne(rules []string, without, name string) []string {
+	without = strings.ReplaceAll(without, "NAME", name)
+	return slices.DeleteFunc(rules, func(rule string) bool { return rule == without })
 }
 
 // sent reports whether a right is used by what a client sends.
@@ -398,9 +421,7 @@ func TestACLLine(t *testing.T) {
 			t.Run(client+"/without "+lacking, func(t *testing.T) {
 				t.Parallel()
 				name := kit.Fresh()
-				rules := slices.DeleteFunc(kit.PlainRights.And(more).And(kit.LineRights).Rules(name), func(rule string) bool {
-					return rule == strings.ReplaceAll(lacking, "NAME", name)
-				})
+				rules := lessOne(kit.PlainRights.And(more).And(kit.LineRights).Rules(name), lacking, name)
 				takeTurns(t, admin, kit.Limited(t, s, client, name, rules), name, func(processes int) {
 					// These are not missed before somebody leaves the line.
 					inLine := slices.Contains([]string{"", "+zcard", "+zpopmin", "+zrange", "+zrem", "+pubsub|numsub"}, lacking)
@@ -481,59 +502,32 @@ func TestACLCluster(t *testing.T) {
 	s := redistest.StartCluster(t, 3, 0)
 	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, kit.OnCluster(s))
 	admin.Sharded = redistest.AtLeast(t, 7, 0)
-	a := admin.Client(t)
-	user := func(t *testing.T, k *kit.Kind, client, without string) (name string) {
-		t.Helper()
-		name = admin.Fresh(t, k)
-		all, _ := onCluster(k.Rights.And(kit.ClientRights[client]), t, client)
-		rules := slices.DeleteFunc(all.Rules(name), func(r string) bool { return r == "+"+without })
-		for _, node := range s.Nodes {
-			kit.Allow(t, node, name, rules)
-		}
-		return name
+	r := &rightsTest{admin: admin, a: admin.Client(t), addrs: s.Addrs(), nodes: s.Nodes}
+	r.all = func(r kit.Rights, client string) kit.Rights {
+		all, _ := onCluster(r, t, client)
+		return all
 	}
-	try := func(t *testing.T, k *kit.Kind, client, without string) error {
-		t.Helper()
-		name := user(t, k, client, without)
-		return live(t, k, admin, a, kit.LimitedTo(s.Addrs(), client, name), name)
-	}
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		for client := range kit.ClientRights {
-			t.Run(client, func(t *testing.T) {
-				t.Parallel()
-				if err := try(t, k, client, ""); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	})
+	r.suffice(t)
 	for client := range kit.ClientRights {
 		_, differ := onCluster(kit.MutexKind.Rights, t, client)
 		for _, command := range differ {
-			if client == "rueidis" && command == topology(t, client) {
-				continue // below: there is no client without it
-			}
 			t.Run(client+"/without "+command, func(t *testing.T) {
 				t.Parallel()
-				if err := try(t, kit.MutexKind, client, command); err == nil {
+				if client != "rueidis" || command != topology(t, client) {
+					r.lacking(t, kit.MutexKind, client, "+"+command)
+					return
+				}
+				name := r.user(t, kit.MutexKind, client, "+"+command)
+				c, err := rueidis.NewClient(rueidis.ClientOption{
+					InitAddress: s.Addrs(), Username: name, Password: "pw", DisableCache: true,
+				})
+				if err == nil { // there is no client without it
+					c.Close()
 					t.Error("nothing fails without it")
-				} else {
-					t.Log(err)
 				}
 			})
 		}
 	}
-	t.Run("rueidis/without "+topology(t, "rueidis"), func(t *testing.T) {
-		t.Parallel()
-		name := user(t, kit.MutexKind, "rueidis", topology(t, "rueidis"))
-		client, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: s.Addrs(), Username: name, Password: "pw", DisableCache: true,
-		})
-		if err == nil {
-			client.Close()
-			t.Error("nothing fails without it")
-		}
-	})
 }
 
 // aclTable is the table in docs/acl.md.
