@@ -216,13 +216,7 @@ func (l *life) taken(lock kit.AnyLock) (giveBack func()) {
 // turn takes a lock and gives it back.
 func turn(lock kit.AnyLock) <-chan error {
 	done := make(chan error, 1)
-	go func() {
-		h, err := lock.Lock(background)
-		if err == nil {
-			err = h.Unlock()
-		}
-		done <- err
-	}()
+	go func() { done <- given(lock.Lock(background)) }()
 	return done
 }
 

@@ -34,9 +34,7 @@ func TestIdentityACL(t *testing.T) {
 				return strings.Contains(err.Error(), "billing@web-3")
 			}
 			if user == "may" {
-				if !kit.Within(named) {
-					t.Error("it is not named")
-				}
+				kit.WaitFor(t, "the name", named)
 			} else if named() {
 				t.Error("it is named though it may not write")
 			}

@@ -170,7 +170,8 @@ type hostileServer struct {
 
 func newHostileServer(t *testing.T) *hostileServer {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr(), ReadTimeout: longestCall, WriteTimeout: longestCall})
+	addr := redistest.Start(t).Addr()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: longestCall, WriteTimeout: longestCall})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return &hostileServer{t, rdb}
 }
@@ -178,10 +179,9 @@ func newHostileServer(t *testing.T) *hostileServer {
 // client is one that a vandal's victim has.
 func (s *hostileServer) client(t *testing.T, options ...holdfast.ClientOption) *holdfast.Client {
 	t.Helper()
-	c, err := testclient.New(goredisdriver.New(s.rdb), append([]holdfast.ClientOption{holdfast.WithoutIdentity(), holdfast.WithTimeout(longestCall)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defaults := []holdfast.ClientOption{holdfast.WithoutIdentity(), holdfast.WithTimeout(longestCall)}
+	c, err := testclient.New(goredisdriver.New(s.rdb), append(defaults, options...)...)
+	kit.OK(t, err)
 	t.Cleanup(func() { _ = c.Close() }) // what it could not give back is what the test is about
 	return c
 }
@@ -208,9 +208,7 @@ func (s *hostileServer) put(t *testing.T, v vandal, name string) {
 func (s *hostileServer) contents(t *testing.T, name string) map[string]string {
 	t.Helper()
 	keys, err := s.rdb.Keys(background, "*"+name+"*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	all := map[string]string{}
 	for _, key := range keys {
 		if all[key], err = s.rdb.Dump(background, key).Result(); err != nil && !errors.Is(err, redis.Nil) {
@@ -311,44 +309,35 @@ func (s *hostileServer) meet(t *testing.T, k *kit.Kind, c *holdfast.Client, v va
 func (s *hostileServer) force(t *testing.T, k *kit.Kind, c *holdfast.Client, name string) {
 	t.Helper()
 	var failed *holdfast.BackendError
-	err := bounded(t, "Lock", func() error {
-		_, err := k.Lock(c, name).Lock(background, briefly)
-		return err
-	})
+	l := k.Lock(c, name)
+	err := bounded(t, "Lock", func() error { return errorOf(l.Lock(background, briefly)) })
 	late := errors.As(err, &failed) && (failed.MayHaveRun || errors.Is(err, call.ErrNoAnswer)) // the machine is busy
 	if !errors.Is(err, holdfast.ErrLocked) && !late {
 		t.Errorf("Lock: %v", err)
 	}
 	var found holdfast.State
-	if err := bounded(t, "Inspect", func() (err error) { found, err = k.Lock(c, name).Inspect(background); return err }); err != nil {
-		t.Errorf("Inspect: %v", err)
-	}
-	stranger := s.client(t)
-	other := kit.Must(t)(stranger.NewMutex(name + "-other").TryLock(background))
-	defer kit.Unlock(t, other)
-	if err := bounded(t, "Adopt", func() error { _, err := k.Lock(c, name).Adopt(background, other.Owner()); return err }); !errors.Is(err, holdfast.ErrNotHeld) {
-		t.Errorf("Adopt: %v", err)
-	}
+	kit.OK(t, bounded(t, "Inspect", func() (err error) { found, err = l.Inspect(background); return err }))
+	stranger := s.client(t).NewOwner()
+	err = bounded(t, "Adopt", func() error { return errorOf(l.Adopt(background, stranger)) })
+	kit.WantError(t, err, holdfast.ErrNotHeld)
 	if k.Queues && len(found.Holders) == 0 {
 		// Nobody holds it; somebody is in line before it, for as long as that stands there.
 		s.do(t)("DEL", "redisson_lock_queue:"+kit.Tagged(name), "redisson_lock_timeout:"+kit.Tagged(name))
-		kit.Unlock(t, kit.Must(t)(k.Lock(c, name).Lock(background, holdfast.Wait(longestCall))))
+		kit.Unlock(t, kit.Must(t)(l.Lock(background, holdfast.Wait(longestCall))))
 		return
 	}
-	sides := []kit.AnyLock{k.Lock(c, name)}
+	sides := []kit.AnyLock{l}
 	if k.Mode != "" {
 		m := c.NewRWMutex(name) // both sides, whoever is in the way
 		sides = []kit.AnyLock{m, m.RLocker()}
 	}
 	forced := false
 	for _, side := range sides {
-		if err := bounded(t, "ForceUnlock", func() error {
+		kit.OK(t, bounded(t, "ForceUnlock", func() error {
 			done, err := side.ForceUnlock(background)
 			forced = forced || done
 			return err
-		}); err != nil {
-			t.Fatalf("ForceUnlock: %v", err)
-		}
+		}))
 	}
 	if !forced {
 		t.Fatal("ForceUnlock found nobody")
@@ -356,7 +345,7 @@ func (s *hostileServer) force(t *testing.T, k *kit.Kind, c *holdfast.Client, nam
 	var h *holdfast.Hold
 	// Not TryLock: the Lock above may still be about to leave a fair lock's line.
 	lock := func() (err error) {
-		h, err = k.Lock(c, name).Lock(background, holdfast.Wait(longestCall))
+		h, err = l.Lock(background, holdfast.Wait(longestCall))
 		return err
 	}
 	err = bounded(t, "Lock", lock)
@@ -364,22 +353,18 @@ func (s *hostileServer) force(t *testing.T, k *kit.Kind, c *holdfast.Client, nam
 		s.do(t)("DEL", "redisson_lock_token:"+kit.Tagged(name))
 		err = lock()
 	}
-	if err != nil {
-		t.Fatalf("Lock, now that it is free: %v", err)
-	}
+	kit.OK(t, err) // it is free now
 	kit.Unlock(t, h)
 }
 
 // refused makes the other calls of what is no lock; before is what stood there before the first one.
 func (s *hostileServer) refused(t *testing.T, k *kit.Kind, c *holdfast.Client, v vandal, name string, before map[string]string) {
 	t.Helper()
+	l := k.Lock(c, name)
 	for what, call := range map[string]func() error{
-		"Lock": func() error {
-			_, err := k.Lock(c, name).Lock(background, holdfast.Wait(longestCall))
-			return err
-		},
-		"Inspect":     func() error { _, err := k.Lock(c, name).Inspect(background); return err },
-		"ForceUnlock": func() error { _, err := k.Lock(c, name).ForceUnlock(background); return err },
+		"Lock":        func() error { return errorOf(l.Lock(background, holdfast.Wait(longestCall))) },
+		"Inspect":     func() error { return errorOf(l.Inspect(background)) },
+		"ForceUnlock": func() error { return errorOf(l.ForceUnlock(background)) },
 	} {
 		err := bounded(t, what, call)
 		if v.foreign {
@@ -411,10 +396,10 @@ func TestHostileToHolder(t *testing.T) {
 				}
 				s.do(t)("HSET", name, field, text)
 				if k.Nests {
-					_ = bounded(t, "nested Lock", func() error { _, err := k.Lock(c, name).TryLock(h.Context()); return err })
+					_ = bounded(t, "nested Lock", func() error { return errorOf(k.Lock(c, name).TryLock(h.Context())) })
 				}
 				_ = bounded(t, "Extend", func() error { return h.Extend(background, 4*time.Second) })
-				_ = bounded(t, "Inspect", func() error { _, err := k.Lock(c, name).Inspect(background); return err })
+				_ = bounded(t, "Inspect", func() error { return errorOf(k.Lock(c, name).Inspect(background)) })
 				renewed := 1500 * time.Millisecond // once, at the least
 				if k.Nests {
 					renewed = longestCall
@@ -434,9 +419,7 @@ func TestHostileToHolder(t *testing.T) {
 				if k.Mode != "" {
 					whole = d.NewRWMutex(name)
 				}
-				if err := bounded(t, "ForceUnlock", func() error { _, err := whole.ForceUnlock(background); return err }); err != nil {
-					t.Errorf("ForceUnlock: %v", err)
-				}
+				kit.OK(t, bounded(t, "ForceUnlock", func() error { return errorOf(whole.ForceUnlock(background)) }))
 				kit.Unlock(t, kit.Must(t)(k.Lock(d, name).Lock(background, holdfast.Wait(longestCall))))
 			})
 		}
@@ -455,13 +438,7 @@ func TestHostileMessages(t *testing.T) {
 		a, b := s.client(t), s.client(t)
 		first := kit.Must(t)(k.Against(a, name).Lock(background))
 		got := make(chan error, 1)
-		go func() {
-			h, err := k.Lock(b, name).Lock(background)
-			if err == nil {
-				err = h.Unlock()
-			}
-			got <- err
-		}()
+		go func() { got <- given(k.Lock(b, name).Lock(background)) }()
 		var channels []string
 		kit.WaitFor(t, "the waiter", func() bool {
 			channels = s.rdb.PubSubChannels(background, "*"+name+"*").Val()
@@ -557,9 +534,7 @@ func (s *hostileServer) counting(t *testing.T) (c *holdfast.Client, read func() 
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c, err := testclient.New(goredisdriver.New(rdb), holdfast.WithTimeout(longestCall))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kit.OK(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, n.Load
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // TestVulnSaysWhatItKnows has tools/vuln, which make vuln runs, meet what govulncheck can say: that there is nothing, that there is
@@ -27,9 +29,7 @@ func TestVulnSaysWhatItKnows(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			check := filepath.Join(t.TempDir(), "govulncheck")
-			if err := os.WriteFile(check, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			kit.OK(t, os.WriteFile(check, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700))
 			cmd := exec.Command("../../tools/vuln", check, ".", "..")
 			cmd.Env = append(os.Environ(), "GOVULNDB=")
 			if what == "a copy" {
