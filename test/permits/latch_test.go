@@ -1,7 +1,6 @@
 package permits
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -10,28 +9,12 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// latchWorld is kit.Fake with a latch at n, which is gone at the end, as is
-// everything else.
-func latchWorld(t *testing.T, n int, f func(t *testing.T, w *kit.World)) {
-	t.Helper()
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		if set, err := c.NewLatch("x").TrySetCount(background, n); !set || err != nil {
-			t.Fatal(set, err)
-		}
-		t.Cleanup(func() { time.Sleep(kit.CallsLive) })
-		f(t, w)
-	})
-}
-
-// awaiters starts n waiters in a client each, and returns how long the last one
-// waited from the call of the returned function on.
-func awaiters(t *testing.T, w *kit.World, n int) (last func() time.Duration, drivers []*memdriver.Driver) {
+// awaiters starts n waiters in a client each. What is returned waits for the last one, and returns when it was called.
+func awaiters(t *testing.T, w *kit.World, n int) (last func() time.Time, drivers []*memdriver.Driver) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for range n {
@@ -40,10 +23,10 @@ func awaiters(t *testing.T, w *kit.World, n int) (last func() time.Duration, dri
 		wg.Go(func() { kit.OK(t, c.NewLatch("x").Await(background)) })
 	}
 	time.Sleep(time.Second)
-	return func() time.Duration {
+	return func() time.Time {
 		start := time.Now()
 		wg.Wait()
-		return time.Since(start)
+		return start
 	}, drivers
 }
 
@@ -59,27 +42,17 @@ func TestLatchCountsDown(t *testing.T) {
 			kit.WantError(t, l.Await(background, holdfast.Wait(time.Second)), holdfast.ErrNotZero)
 			kit.OK(t, l.CountDown())
 		}
-		if took := last(); took > 0 {
-			t.Errorf("waited %v after zero", took)
-		}
+		within(t, last(), 0, 0)
 		w.WantReply("0", "EXISTS", "x")
 		kit.OK(t, l.CountDown(), l.Await(background))
 		if n, err := kit.Remaining(l); n != 0 || err != nil {
 			t.Errorf("count %d, %v", n, err)
 		}
-		if set, err := l.TrySetCount(background, 2); !set || err != nil {
-			t.Error(set, err)
-		}
-		if set, err := l.TrySetCount(background, 3); set || err != nil {
-			t.Error(set, err)
-		}
+		wantDid(t, true)(l.TrySetCount(background, 2))
+		wantDid(t, false)(l.TrySetCount(background, 3))
 		w.WantReply("2", "GET", "x")
-		if deleted, err := l.Delete(background); !deleted || err != nil {
-			t.Error(deleted, err)
-		}
-		if deleted, err := l.Delete(background); deleted || err != nil {
-			t.Error(deleted, err)
-		}
+		wantDid(t, true)(l.Delete(background))
+		wantDid(t, false)(l.Delete(background))
 	})
 }
 
@@ -100,9 +73,7 @@ func TestLatchLetsAllOfAProcessIn(t *testing.T) {
 		start := time.Now()
 		kit.OK(t, c.NewLatch("x").CountDown())
 		wg.Wait()
-		if took := time.Since(start); took > 0 {
-			t.Errorf("the last one waited %v", took)
-		}
+		within(t, start, 0, 0)
 	})
 }
 
@@ -127,51 +98,29 @@ func TestLatchAsksOnceBeforeItWaits(t *testing.T) {
 
 // TestLatchHasOneEffect goes through the operations with each fault at each.
 func TestLatchHasOneEffect(t *testing.T) {
-	for name, fault := range kit.Faults {
-		t.Run(name, func(t *testing.T) {
-			latchWorld(t, 3, func(t *testing.T, w *kit.World) {
-				c, d := w.Client()
-				l := c.NewLatch("x")
-				kit.Once(d, "down", fault)
-				kit.OK(t, l.CountDown())
-				w.WantReply("2", "GET", "x")
-				time.Sleep(5 * time.Second)
-				w.WantReply("2", "GET", "x")
-				kit.Once(d, "set", fault)
-				if deleted, err := l.Delete(background); !deleted || err != nil {
-					t.Error(deleted, err)
-				}
-				kit.Once(d, "set", fault)
-				if set, err := l.TrySetCount(background, 1); !set || err != nil {
-					t.Error(set, err)
-				}
-				w.WantReply("1", "GET", "x")
-				time.Sleep(time.Minute)
-				w.WantReply("1", "GET", "x")
-				kit.Once(d, "down", fault)
-				kit.OK(t, l.CountDown())
-				kit.Once(d, "await", fault)
-				kit.OK(t, l.Await(background))
-			})
-		})
-	}
+	underFaults(t, "latch", 3, func(t *testing.T, w *kit.World, c *holdfast.Client, once func(string)) {
+		l := c.NewLatch("x")
+		once("down")
+		kit.OK(t, l.CountDown())
+		w.WantReply("2", "GET", "x")
+		time.Sleep(30 * time.Second)
+		w.WantReply("2", "GET", "x")
+		once("set")
+		wantDid(t, true)(l.Delete(background))
+		once("set")
+		wantDid(t, true)(l.TrySetCount(background, 1))
+		w.WantReply("1", "GET", "x")
+		time.Sleep(time.Minute)
+		w.WantReply("1", "GET", "x")
+		once("down")
+		kit.OK(t, l.CountDown())
+		once("await")
+		kit.OK(t, l.Await(background))
+	})
 }
 
 // A CountDown counts once even if Redis is away.
 func TestCountDownCountsWhateverHappens(t *testing.T) {
-	for name, fault := range kit.Faults {
-		t.Run(name, func(t *testing.T) {
-			latchWorld(t, 2, func(t *testing.T, w *kit.World) {
-				c, d := w.Client()
-				l := c.NewLatch("x")
-				kit.Once(d, "down", fault)
-				kit.OK(t, l.CountDown())
-				time.Sleep(30 * time.Second)
-				w.WantReply("1", "GET", "x")
-				kit.OK(t, l.CountDown())
-			})
-		})
-	}
 	latchWorld(t, 1, func(t *testing.T, w *kit.World) {
 		c, d := w.Client()
 		kit.Silent(d, memdriver.Fault{LoseRequest: true})
@@ -195,9 +144,7 @@ func TestL14_EveryEndEndsTheWait(t *testing.T) {
 	}{
 		"Delete": {func(t *testing.T, w *kit.World) {
 			c, _ := w.Client()
-			if deleted, err := c.NewLatch("x").Delete(background); !deleted || err != nil {
-				t.Error(deleted, err)
-			}
+			wantDid(t, true)(c.NewLatch("x").Delete(background))
 		}, 0},
 		"DEL":    {func(_ *testing.T, w *kit.World) { w.Do("DEL", "x") }, 3 * time.Second},
 		"expiry": {func(_ *testing.T, w *kit.World) { w.Do("PEXPIRE", "x", "10500") }, 10505 * time.Millisecond},
@@ -206,9 +153,7 @@ func TestL14_EveryEndEndsTheWait(t *testing.T) {
 			latchWorld(t, 3, func(t *testing.T, w *kit.World) {
 				last, _ := awaiters(t, w, 2)
 				end.do(t, w)
-				if took := last(); took > end.bound {
-					t.Errorf("waited %v", took)
-				}
+				within(t, last(), 0, end.bound)
 			})
 		})
 	}
@@ -228,9 +173,7 @@ func TestL2_LatchWithoutMessages(t *testing.T) {
 				bound = back
 				time.AfterFunc(back, func() { drivers[0].LoseMessages(false) })
 			}
-			if took := last(); took > bound {
-				t.Errorf("messages back after %v: waited %v", back, took)
-			}
+			within(t, last(), 0, bound)
 		})
 	}
 }
@@ -244,16 +187,12 @@ func TestLatchCountsNothingLate(t *testing.T) {
 		l := other.NewLatch("x")
 		kit.Once(d, "down", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
 		kit.OK(t, c.NewLatch("x").CountDown()) // its second send is answered after 2 s
-		if set, err := l.TrySetCount(background, 2); !set || err != nil {
-			t.Fatal(set, err)
-		}
+		wantDid(t, true)(l.TrySetCount(background, 2))
 		time.Sleep(time.Second)
 		if n, err := kit.Remaining(l); n != 2 || err != nil {
 			t.Errorf("count %d, %v; want 2", n, err)
 		}
-		if deleted, err := l.Delete(background); !deleted || err != nil {
-			t.Error(deleted, err)
-		}
+		wantDid(t, true)(l.Delete(background))
 		time.Sleep(kit.CallsLive)
 	})
 }
@@ -262,64 +201,19 @@ func TestLatchCountsNothingLate(t *testing.T) {
 // deletion, and nothing else; the channel has braces in any case.
 func TestLatchAnnouncements(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		var mu sync.Mutex
-		var said []string
-		listener := w.Server.Driver().Listen(func(e driver.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			if e.Kind == driver.Message {
-				said = append(said, e.Payload)
-			}
-		})
-		defer listener.Close()
-		listener.Subscribe("redisson_countdownlatch__channel__{{a}b}")
-		synctest.Wait()
+		said := announced(w, "redisson_countdownlatch__channel__{{a}b}")
 		c, _ := w.Client()
 		l := c.NewLatch("{a}b")
 		for range 2 {
-			if set, err := l.TrySetCount(background, 2); !set || err != nil {
-				t.Fatal(set, err)
-			}
+			wantDid(t, true)(l.TrySetCount(background, 2))
 			kit.OK(t, l.CountDown(), l.CountDown(), l.CountDown())
 		}
-		if set, err := l.TrySetCount(background, 2); !set || err != nil {
-			t.Fatal(set, err)
-		}
-		if deleted, err := l.Delete(background); !deleted || err != nil {
-			t.Fatal(deleted, err)
-		}
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		if want := []string{"1", "0", "1", "0", "1", "1"}; !slices.Equal(said, want) {
-			t.Errorf("announced %v, want %v", said, want)
+		wantDid(t, true)(l.TrySetCount(background, 2))
+		wantDid(t, true)(l.Delete(background))
+		if got, want := said(), []string{"1", "0", "1", "0", "1", "1"}; !slices.Equal(got, want) {
+			t.Errorf("announced %v, want %v", got, want)
 		}
 		time.Sleep(2 * time.Minute)
-	})
-}
-
-func TestLatchRefusesBeforeSending(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		seen := kit.Count(d)
-		l := c.NewLatch("x")
-		for _, n := range []int{0, -1, holdfast.MaxCount + 1} {
-			_, err := l.TrySetCount(background, n)
-			kit.WantError(t, err, holdfast.ErrInvalid)
-		}
-		kit.WantError(t, l.Await(background, nil), holdfast.ErrInvalid)
-		for _, bad := range []string{"", "a}b"} {
-			kit.WantError(t, c.NewLatch(bad).Await(background), holdfast.ErrInvalid)
-			kit.WantError(t, c.NewLatch(bad).CountDown(), holdfast.ErrInvalid)
-		}
-		ended, end := context.WithCancel(background)
-		end()
-		kit.WantError(t, l.Await(ended), context.Canceled)
-		if n := seen.All(); n > 0 {
-			t.Errorf("%d calls were sent", n)
-		}
-		kit.OK(t, c.Close())
-		kit.WantError(t, l.CountDown(), holdfast.ErrClosed)
 	})
 }
 
@@ -337,14 +231,10 @@ func TestL14_SetAnewBeforeTheNextInLineLooks(t *testing.T) {
 		d.LoseMessages(true)
 		other, _ := w.Client()
 		kit.OK(t, other.NewLatch("x").CountDown())
-		if set, err := other.NewLatch("x").TrySetCount(background, 5); !set || err != nil {
-			t.Errorf("set anew: %v, %v", set, err)
-		}
+		wantDid(t, true)(other.NewLatch("x").TrySetCount(background, 5))
 		start := time.Now()
 		wg.Wait()
-		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("waited %v", took)
-		}
+		within(t, start, 0, 3*time.Second)
 		d.LoseMessages(false)
 		w.Do("DEL", "x")
 	})
@@ -359,12 +249,8 @@ func TestL14_SetAnewBeforeTheWaiterLooks(t *testing.T) {
 			last, drivers := awaiters(t, w, 1)
 			drivers[0].LoseMessages(lose)
 			kit.OK(t, c.NewLatch("x").CountDown())
-			if set, err := c.NewLatch("x").TrySetCount(background, 5); !set || err != nil {
-				t.Errorf("set anew: %v, %v", set, err)
-			}
-			if took := last(); took > 3*time.Second {
-				t.Errorf("waited %v", took)
-			}
+			wantDid(t, true)(c.NewLatch("x").TrySetCount(background, 5))
+			within(t, last(), 0, 3*time.Second)
 			// One who comes now waits for the new count.
 			err := c.NewLatch("x").Await(background, holdfast.Wait(10*time.Second))
 			kit.WantError(t, err, holdfast.ErrNotZero)
@@ -378,9 +264,7 @@ func TestL14_SetAnewAfterItHasExpired(t *testing.T) {
 	latchWorld(t, 2, func(t *testing.T, w *kit.World) {
 		c, _ := w.Client()
 		l := c.NewLatch("x")
-		if there, err := l.Expire(background, 10*time.Second); !there || err != nil {
-			t.Fatal(there, err)
-		}
+		wantDid(t, true)(l.Expire(background, 10*time.Second))
 		awaited := make(chan error)
 		go func() { awaited <- l.Await(background, holdfast.Wait(time.Minute)) }()
 		time.Sleep(9990 * time.Millisecond)

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -30,48 +28,16 @@ func TestSemaphoreTakesAndGives(t *testing.T) {
 		kit.WantError(t, s.TryAcquire(background, 5), holdfast.ErrLocked)
 		start := time.Now()
 		kit.WantError(t, s.Acquire(background, 5, holdfast.Wait(5*time.Second)), holdfast.ErrLocked)
-		if took := time.Since(start); took != 5*time.Second {
-			t.Errorf("waited %v", took)
-		}
+		within(t, start, 5*time.Second, 5*time.Second)
 		time.Sleep(time.Millisecond)
 		w.WantReply("0", "EXISTS", "holdfast_next:{x}")
-		if set, err := s.TrySetPermits(background, 9); set || err != nil {
-			t.Error(set, err)
-		}
+		wantDid(t, false)(s.TrySetPermits(background, 9))
 		if n, err := s.Drain(background); n != 4 || err != nil {
 			t.Error(n, err)
 		}
 		kit.OK(t, s.AddPermits(background, -2))
-		if n, err := kit.Available(s); n != -2 || err != nil {
-			t.Error(n, err)
-		}
+		wantFree(t, s, -2)
 		kit.OK(t, s.AddPermits(background, 7))
-	})
-}
-
-func TestSemaphoreRefusesBeforeSending(t *testing.T) {
-	kit.CounterWorld(t, 1, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		s := c.NewUnleasedSemaphore("x")
-		seen := kit.Count(d)
-		for _, n := range []int{0, -1, holdfast.MaxCount + 1} {
-			_, err := s.ReleaseIfExists(n)
-			for _, err := range []error{s.Acquire(background, n), s.TryAcquire(background, n), s.Release(n), err} {
-				kit.WantError(t, err, holdfast.ErrInvalid)
-			}
-		}
-		_, err := s.TrySetPermits(background, -1)
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		kit.WantError(t, s.AddPermits(background, -holdfast.MaxCount-1), holdfast.ErrInvalid)
-		kit.WantError(t, s.Acquire(background, 1, nil), holdfast.ErrInvalid)
-		kit.WantError(t, c.NewUnleasedSemaphore("").Acquire(background, 1), holdfast.ErrInvalid)
-		kit.WantError(t, c.NewUnleasedSemaphore("").Release(1), holdfast.ErrInvalid)
-		if n := seen.All(); n > 0 {
-			t.Errorf("%d calls were sent", n)
-		}
-		kit.OK(t, c.Close())
-		kit.WantError(t, s.Acquire(background, 1), holdfast.ErrClosed)
-		kit.WantError(t, s.Release(1), holdfast.ErrClosed)
 	})
 }
 
@@ -94,87 +60,30 @@ func TestS14_SemaphoreHasOneEffect(t *testing.T) {
 		{"add", "6", func(s *holdfast.UnleasedSemaphore) error { return s.AddPermits(background, 6) }},
 		{"add", "5", func(s *holdfast.UnleasedSemaphore) error { return s.AddPermits(background, -1) }},
 	}
-	for name, fault := range kit.Faults {
-		for i := range steps {
-			t.Run(fmt.Sprintf("%s/%s %d", name, steps[i].script, i), func(t *testing.T) {
-				kit.CounterWorld(t, 5, func(t *testing.T, w *kit.World) {
-					c, d := w.Client()
-					s := c.NewUnleasedSemaphore("x")
-					for j, step := range steps {
-						if j == i {
-							kit.Once(d, step.script, fault)
-						}
-						kit.OK(t, step.do(s))
-						w.WantReply(step.want, "GET", "x")
+	for i := range steps {
+		t.Run(fmt.Sprint(steps[i].script, i), func(t *testing.T) {
+			underFaults(t, "semaphore", 5, func(t *testing.T, w *kit.World, c *holdfast.Client, once func(string)) {
+				s := c.NewUnleasedSemaphore("x")
+				for j, step := range steps {
+					if j == i {
+						once(step.script)
 					}
-					time.Sleep(time.Minute)
-				})
-			})
-		}
-		t.Run(name+"/set", func(t *testing.T) {
-			kit.CounterWorld(t, 5, func(t *testing.T, w *kit.World) {
-				c, d := w.Client()
-				s := c.NewUnleasedSemaphore("y")
-				kit.Once(d, "set", fault)
-				if set, err := s.TrySetPermits(background, 1); !set || err != nil {
-					t.Errorf("set %v, %v", set, err)
+					kit.OK(t, step.do(s))
+					w.WantReply(step.want, "GET", "x")
 				}
-				w.WantReply("1", "GET", "y")
-				time.Sleep(30 * time.Second)
-				w.WantReply("1", "GET", "y")
-				if there, err := s.Delete(background); !there || err != nil {
-					t.Error(there, err)
-				}
+				time.Sleep(time.Minute)
 			})
 		})
 	}
-}
-
-// A caller that is cancelled takes nothing, at whichever moment, whether or not
-// it stood in line; nor does one whom Redis did not answer.
-func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
-	for name, fault := range map[string]memdriver.Fault{
-		"slow":       {DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond},
-		"reply lost": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
-		"very late":  {DelayRequest: 2200 * time.Millisecond},
-		"repeated":   {DelayReply: 10 * time.Millisecond, Repeat: true, RepeatAfter: 5 * time.Millisecond},
-	} {
-		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 20 * time.Millisecond} {
-			for _, waited := range []bool{false, true} {
-				t.Run(fmt.Sprint(name, after, waited), func(t *testing.T) {
-					kit.CounterWorld(t, 5, func(t *testing.T, w *kit.World) {
-						c, d := w.Client()
-						s := c.NewUnleasedSemaphore("x")
-						if waited {
-							kit.OK(t, s.Acquire(background, 4))
-						}
-						ctx, cancel := context.WithCancel(background)
-						defer cancel()
-						done := make(chan error)
-						if !waited {
-							kit.Once(d, "acquire", fault)
-						}
-						go func() { done <- s.Acquire(ctx, 2) }()
-						if waited {
-							time.Sleep(time.Second)
-							kit.Once(d, "acquire", fault) // the try after the release
-							kit.OK(t, s.Release(4))
-						}
-						time.Sleep(after)
-						cancel()
-						if err := <-done; err == nil {
-							kit.OK(t, s.Release(2))
-						} else {
-							kit.WantError(t, err, context.Canceled)
-						}
-						time.Sleep(4 * time.Second)
-						w.WantReply("5", "GET", "x")
-						w.WantReply("0", "EXISTS", "holdfast_next:{x}")
-					})
-				})
-			}
-		}
-	}
+	underFaults(t, "semaphore", 5, func(t *testing.T, w *kit.World, c *holdfast.Client, once func(string)) {
+		s := c.NewUnleasedSemaphore("y")
+		once("set")
+		wantDid(t, true)(s.TrySetPermits(background, 1))
+		w.WantReply("1", "GET", "y")
+		time.Sleep(30 * time.Second)
+		w.WantReply("1", "GET", "y")
+		wantDid(t, true)(s.Delete(background))
+	})
 }
 
 // Giving back what a call may have taken has its effect once, too; and so has
@@ -243,9 +152,7 @@ func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
 		if err := s.Release(2); !errors.As(err, &failed) || !failed.MayHaveRun {
 			t.Errorf("Release: %v", err)
 		}
-		if took := time.Since(start); took > holdfast.DefaultTimeout {
-			t.Errorf("Release took %v", took)
-		}
+		within(t, start, 0, holdfast.DefaultTimeout)
 		time.Sleep(20 * time.Second)
 		w.WantReply("3", "GET", "x")
 		d.SetFaults(nil)
@@ -259,105 +166,20 @@ func TestA9_TimeToLiveStays(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		c, _ := w.Client()
 		s := c.NewUnleasedSemaphore("x")
-		if set, err := s.TrySetPermits(background, 5); !set || err != nil {
-			t.Fatal(set, err)
-		}
-		if there, err := s.Expire(background, time.Minute); !there || err != nil {
-			t.Fatal(there, err)
-		}
+		wantDid(t, true)(s.TrySetPermits(background, 5))
+		wantDid(t, true)(s.Expire(background, time.Minute))
 		kit.OK(t, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 3), s.AddPermits(background, -1))
 		if n, err := s.Drain(background); n != 6 || err != nil {
 			t.Error(n, err)
 		}
-		if existed, err := s.ReleaseIfExists(1); !existed || err != nil {
-			t.Error(existed, err)
-		}
+		wantDid(t, true)(s.ReleaseIfExists(1))
 		if ttl := w.PTTL("x"); ttl != time.Minute {
 			t.Errorf("lives for %v", ttl)
 		}
 		time.Sleep(time.Minute)
-		if existed, err := s.ReleaseIfExists(1); existed || err != nil {
-			t.Error(existed, err)
-		}
+		wantDid(t, false)(s.ReleaseIfExists(1))
 		w.WantReply("0", "EXISTS", "x")
 		time.Sleep(2 * time.Minute)
-	})
-}
-
-// L2: whoever waits finds out by itself within three seconds what it was not told.
-func TestL2_SemaphoreWithoutMessages(t *testing.T) {
-	kit.CounterWorld(t, 2, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		c, d := w.Client()
-		kit.OK(t, a.NewUnleasedSemaphore("x").Acquire(background, 2))
-		var wg sync.WaitGroup
-		for range 2 {
-			wg.Go(func() { kit.OK(t, c.NewUnleasedSemaphore("x").Acquire(background, 1)) })
-		}
-		time.Sleep(10 * time.Second)
-		d.LoseMessages(true)
-		start := time.Now()
-		w.Do("INCRBY", "x", "2") // as a failover or an operator may, without a word
-		wg.Wait()
-		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("waited %v", took)
-		}
-		kit.OK(t, a.NewUnleasedSemaphore("x").Release(2))
-	})
-}
-
-// L4: of several waiters of a process, those wake up for whom there is enough.
-func TestL4_SemaphoreWakesAllItCan(t *testing.T) {
-	kit.CounterWorld(t, 6, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		c, _ := w.Client()
-		kit.OK(t, a.NewUnleasedSemaphore("x").Acquire(background, 6))
-		var wg sync.WaitGroup
-		var in atomic.Int32
-		for _, n := range []int{3, 1, 1} {
-			wg.Go(func() { kit.OK(t, c.NewUnleasedSemaphore("x").Acquire(background, n)); in.Add(int32(n)) })
-			synctest.Wait()
-		}
-		kit.OK(t, a.NewUnleasedSemaphore("x").Release(1))
-		time.Sleep(time.Second)
-		w.WantReply("1", "GET", "x") // it is kept for the first
-		kit.OK(t, a.NewUnleasedSemaphore("x").Release(4))
-		synctest.Wait()
-		if in.Load() != 5 {
-			t.Errorf("%d permits taken of 5", in.Load())
-		}
-		wg.Wait()
-		kit.OK(t, c.NewUnleasedSemaphore("x").Release(6))
-	})
-}
-
-// A waiter for many gets its turn, here too, and leaves no trace.
-func TestSemaphoreDoesNotStarveMany(t *testing.T) {
-	kit.CounterWorld(t, 3, func(t *testing.T, w *kit.World) {
-		ctx, cancel := context.WithCancel(background)
-		var wg sync.WaitGroup
-		for range 6 {
-			c, _ := w.Client()
-			s := c.NewUnleasedSemaphore("x")
-			wg.Go(func() {
-				for s.Acquire(ctx, 1) == nil {
-					time.Sleep(7 * time.Millisecond)
-					kit.OK(t, s.Release(1))
-				}
-			})
-			time.Sleep(time.Millisecond)
-		}
-		c, _ := w.Client()
-		s := c.NewUnleasedSemaphore("x")
-		bounded, stop := context.WithTimeout(background, time.Second)
-		defer stop()
-		if err := s.Acquire(bounded, 3); err != nil {
-			t.Errorf("the waiter for all: %v", err)
-		} else {
-			kit.OK(t, s.Release(3))
-		}
-		cancel()
-		wg.Wait()
 	})
 }
 
