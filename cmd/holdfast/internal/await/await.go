@@ -44,8 +44,8 @@ type Config struct {
 	Kind survey.Kind
 	// Once looks once and does not wait.
 	Once bool
-	// Seen, if not nil, is told what each look has found.
-	Seen func(survey.Lock)
+	// Seen, if not nil, is told what each look has found, and whether nobody holds it.
+	Seen func(l survey.Lock, free bool)
 }
 
 // Free returns when nobody holds the lock, or a permit of it; of a latch, when its count is zero. Otherwise it
@@ -110,10 +110,11 @@ func (c Config) look(ctx context.Context) (l survey.Lock, free bool, err error) 
 	if l, err = c.sure(l); err != nil {
 		return l, false, err
 	}
+	free = l.State != survey.Held && l.State != survey.Closed
 	if c.Seen != nil {
-		c.Seen(l)
+		c.Seen(l, free)
 	}
-	return l, l.State != survey.Held && l.State != survey.Closed, nil
+	return l, free, nil
 }
 
 // sure makes what Redis does not show of a number what it is said to be.

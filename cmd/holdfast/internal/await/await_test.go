@@ -76,7 +76,7 @@ func testHears(ctx context.Context, t *testing.T, rdb redis.UniversalClient, nam
 			t.Fatal(err)
 		}
 		looks := make(chan struct{}, 100)
-		cfg := await.Config{Redis: rdb, Driver: goredisdriver.New(rdb), Name: name, Seen: func(survey.Lock) { looks <- struct{}{} }}
+		cfg := await.Config{Redis: rdb, Driver: goredisdriver.New(rdb), Name: name, Seen: func(survey.Lock, bool) { looks <- struct{}{} }}
 		if name == "latch" {
 			cfg.Kind = survey.Latch
 		}

@@ -66,8 +66,8 @@ func (c *waitCommand) wait(ctx context.Context, s streams, rdb redis.UniversalCl
 	var last survey.Lock
 	err := await.Free(waiting, await.Config{
 		Redis: rdb, Driver: goredisdriver.New(rdb), Name: c.Name, Kind: c.kind(), Once: c.Wait != nil && *c.Wait == 0,
-		Seen: func(l survey.Lock) {
-			if last = l; !said && time.Since(began) > impatience {
+		Seen: func(l survey.Lock, free bool) {
+			if last = l; !free && !said && time.Since(began) > impatience {
 				said = true
 				s.sayf("waiting: %s", heldBy(l))
 			}
