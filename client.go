@@ -101,8 +101,12 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 		case len(live) == 0:
 			return nil
 		case ctx.Err() != nil:
+			ended := context.Cause(ctx)
+			if !errors.Is(ended, ctx.Err()) {
+				ended = errors.Join(ctx.Err(), ended)
+			}
 			return fmt.Errorf("holdfast: Shutdown: %d holds have not ended by themselves, of %q: %w", len(live),
-				live[:min(len(live), namedHolds)], errors.Join(ctx.Err(), context.Cause(ctx)))
+				live[:min(len(live), namedHolds)], ended)
 		}
 		call.Sleep(ctx, pause)
 	}

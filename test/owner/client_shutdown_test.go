@@ -68,6 +68,9 @@ func TestShutdownIsBounded(t *testing.T) {
 		if !strings.Contains(err.Error(), `13 holds have not ended by themselves, of ["x" "{x}10" `) || strings.Contains(err.Error(), "{x}19") {
 			t.Error(err)
 		}
+		if n := strings.Count(err.Error(), context.DeadlineExceeded.Error()); n != 1 {
+			t.Errorf("it says %d times that the time was over: %v", n, err)
+		}
 		kit.Took(t, time.Since(start), time.Minute, time.Minute, "it took %v")
 		kit.WantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
 		w.WantReply("0", "EXISTS", "x")
