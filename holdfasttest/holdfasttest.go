@@ -2,6 +2,8 @@ package holdfasttest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -57,7 +59,11 @@ func (r *Redis) Client(options ...holdfast.ClientOption) *holdfast.Client {
 		r.Back()
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := client.Shutdown(now); err != nil {
+		err := client.Shutdown(now)
+		if errors.Is(err, context.Canceled) {
+			err = fmt.Errorf("an Unlock is missing: %w", err)
+		}
+		if err != nil {
 			r.tb.Errorf("holdfasttest: at the end of the test: %v", err)
 		}
 	})
