@@ -29,7 +29,14 @@
 //
 //	docs      pages, and the programs in them
 //
-// The command pictures takes the pictures in docs/looks.
+// Of one module or program:
+//
+//	gocronlock  that module, on a real server
+//	otel        that module, on the server in memory
+//	shortway    how much code a free Lock passes through
+//
+// The packages quickstart, fencing and pictures are no tests: the README's program, resources that check
+// tokens, and a command that takes the pictures in docs/looks.
 //
 // # Which helper
 //
