@@ -105,7 +105,7 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 			if !errors.Is(ended, ctx.Err()) {
 				ended = errors.Join(ctx.Err(), ended)
 			}
-			return fmt.Errorf("holdfast: Shutdown: %d holds have not ended by themselves, of %q: %w", len(live),
+			return fmt.Errorf("holdfast: Shutdown: %d still held, of %q: %w", len(live),
 				live[:min(len(live), namedHolds)], ended)
 		}
 		call.Sleep(ctx, pause)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -305,6 +306,8 @@ func explained(err error) error {
 		return fmt.Errorf("the server is no cluster, so give holdfast a Redis client for one server: %w", err)
 	case call.LacksRight(err):
 		return fmt.Errorf("the Redis user lacks a right, see docs/acl.md: %w", err)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nothing listens there, so start Redis or give the Redis client another address: %w", err)
 	}
 	return err
 }

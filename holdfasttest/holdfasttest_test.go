@@ -158,7 +158,7 @@ func TestForgottenUnlock(t *testing.T) {
 		}
 	}
 	f.end()
-	if len(f.told) != 1 || !strings.Contains(f.told[0], `2 holds have not ended by themselves, of ["x" "y"]`) ||
+	if len(f.told) != 1 || !strings.Contains(f.told[0], `2 still held, of ["x" "y"]`) ||
 		!strings.Contains(f.told[0], "an Unlock is missing") {
 		t.Errorf("told %q", f.told)
 	}

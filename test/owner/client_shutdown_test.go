@@ -65,7 +65,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		start := time.Now()
 		err := c.Shutdown(ctx)
 		kit.WantError(t, err, context.DeadlineExceeded)
-		if !strings.Contains(err.Error(), `13 holds have not ended by themselves, of ["x" "{x}10" `) || strings.Contains(err.Error(), "{x}19") {
+		if !strings.Contains(err.Error(), `13 still held, of ["x" "{x}10" `) || strings.Contains(err.Error(), "{x}19") {
 			t.Error(err)
 		}
 		if n := strings.Count(err.Error(), context.DeadlineExceeded.Error()); n != 1 {
