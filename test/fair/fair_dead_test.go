@@ -104,24 +104,3 @@ func TestL8_WhoIsPassedKeepsItsPlace(t *testing.T) {
 		s.takeTurns(first, second)
 	})
 }
-
-// A dead client's hold ends, with a dead waiter at the head: the next one gets it
-// by itself, with nobody to tell it.
-func TestFairHolderAndNextAreDead(t *testing.T) {
-	fake(t, func(s *stage) {
-		s.release()
-		c, d := s.Client()
-		h := kit.Must(t)(c.NewFairMutex("x").Lock(background))
-		line := s.line(3)
-		kit.Away(d)
-		kit.Away(line[0].D)
-		start := time.Now()
-		first := line[1].Hold(t)
-		s.within(start, 30*time.Second+10*time.Millisecond) // the lease is 30 s
-		kit.Unlock(t, first)
-		s.takeTurns(line[2])
-		line[0].Cancel(nil)
-		_ = h.Unlock()
-		time.Sleep(time.Minute)
-	})
-}
