@@ -55,6 +55,8 @@ func everything(t *testing.T, w *world) {
 func TestMetricsAreDocumented(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		everything(t, w)
+		w.want("holdfast.background.errors", "type=backend kind=mutex: 1")
+		w.wantZero()
 		var got []string
 		for _, m := range w.collect() {
 			var attributes []string

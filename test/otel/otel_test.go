@@ -477,21 +477,6 @@ func TestLossInASpan(t *testing.T) {
 	})
 }
 
-// What goes wrong in the background is counted.
-func TestBackgroundErrors(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, d := w.client()
-		h := kit.Must(t)(c.NewMutex("x").Lock(background))
-		kit.Away(d)
-		if h.Unlock() == nil {
-			t.Error("no error")
-		}
-		time.Sleep(time.Minute)
-		w.want("holdfast.background.errors", "type=backend kind=mutex: 1")
-		w.wantZero()
-	})
-}
-
 // Options that cannot be are refused.
 func TestOptions(t *testing.T) {
 	for name, option := range map[string]holdfastotel.Option{
