@@ -63,11 +63,12 @@ func TestManyAreNotStarvedByOnes(t *testing.T) {
 	forBoth(t, 3, func(t *testing.T, w *kit.World, k *counting) {
 		stop := k.stream(t, w, 6, 7*time.Millisecond)
 		c, _ := w.Client()
-		start := time.Now()
-		back := k.take(t, c, 3)
-		within(t, start, 0, time.Second)
-		kit.OK(t, back())
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		back, err := k.acquire(ctx, c, 3)
 		stop()
+		kit.OK(t, err)
+		kit.OK(t, back())
 	})
 }
 
