@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
+	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // costs are what a simulated server takes its time for.
@@ -63,29 +64,21 @@ func newSite(t *testing.T, c costs) *site {
 func (s *site) newServer() *memdriver.Server {
 	s.t.Helper()
 	server, err := memdriver.NewServer()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	kit.OK(s.t, err)
 	s.t.Cleanup(server.Close)
 	return server
 }
 
 // client returns a client of the site, for one process.
-func (s *site) client(options ...holdfast.ClientOption) *holdfast.Client {
+func (s *site) client() *holdfast.Client {
 	s.t.Helper()
 	s.mu.Lock()
 	d := &siteDriver{site: s, server: s.server.Driver(), listeners: map[*siteListener]struct{}{}}
 	s.drivers = append(s.drivers, d)
 	s.mu.Unlock()
-	c, err := holdfast.New(d, append([]holdfast.ClientOption{holdfast.WithoutIdentity()}, options...)...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			s.t.Errorf("Close: %v", err)
-		}
-	})
+	c, err := holdfast.New(d, holdfast.WithoutIdentity())
+	kit.OK(s.t, err)
+	s.t.Cleanup(func() { kit.OK(s.t, c.Close()) })
 	return c
 }
 
@@ -248,9 +241,8 @@ func (r aReplica) writeTo(t *testing.T, server *memdriver.Server) {
 		for _, command := range [][]string{
 			append([]string{"HSET", key}, value.fields...), {"PEXPIRE", key, strconv.FormatInt(left.Milliseconds(), 10)},
 		} {
-			if _, err := server.Do(command...); err != nil {
-				t.Fatal(err)
-			}
+			_, err := server.Do(command...)
+			kit.OK(t, err)
 		}
 	}
 }
@@ -258,9 +250,7 @@ func (r aReplica) writeTo(t *testing.T, server *memdriver.Server) {
 func (s *site) ask(server *memdriver.Server, command ...string) any {
 	s.t.Helper()
 	reply, err := server.Do(command...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	kit.OK(s.t, err)
 	return reply
 }
 
