@@ -140,7 +140,7 @@ func (l *movingLoad) contend(ctx context.Context, kind int, lock kit.AnyLock, sh
 	}
 }
 
-// permits takes permits and gives them back.
+// permits and semaphore take permits and give them back.
 func (l *movingLoad) permits(ctx context.Context, c *holdfast.Client) {
 	s := c.NewPermitSemaphore("{slot}:permits")
 	_, err := s.TrySetPermits(background, 2)
@@ -150,9 +150,7 @@ func (l *movingLoad) permits(ctx context.Context, c *holdfast.Client) {
 			err = h.Unlock()
 		}
 	}
-	if err != nil {
-		l.t.Errorf("permits: %v", err)
-	}
+	l.allBack(s, err)
 }
 
 func (l *movingLoad) semaphore(ctx context.Context, c *holdfast.Client) {
@@ -163,11 +161,12 @@ func (l *movingLoad) semaphore(ctx context.Context, c *holdfast.Client) {
 			err = s.Release(2)
 		}
 	}
-	if n, err := kit.Available(s); n != 2 || err != nil {
-		l.t.Errorf("%d permits are available, %v", n, err)
-	}
-	if err != nil {
-		l.t.Errorf("semaphore: %v", err)
+	l.allBack(s, err)
+}
+
+func (l *movingLoad) allBack(s kit.Inspectable, err error) {
+	if n, e := kit.Available(s); n != 2 || e != nil || err != nil {
+		l.t.Errorf("%d permits are available, %v; %v", n, e, err)
 	}
 }
 

@@ -73,28 +73,19 @@ func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
 			"fair":   c.NewFairMutex("{slot}:fair"),
 			"reader": c.NewRWMutex("{slot}:rw").RLocker(),
 		}
-		got := make(chan error, len(locks))
+		got := map[string]<-chan error{}
 		for name, l := range locks {
-			go func() {
-				h, err := l.Lock(background, holdfast.Wait(30*time.Second))
-				if err == nil {
-					err = h.Unlock()
-				}
-				if err != nil {
-					err = fmt.Errorf("%s: %w", name, err)
-				}
-				got <- err
-			}()
+			got[name] = waits(l)
 		}
-		select {
-		case err := <-got:
-			t.Errorf("while the slot was moved: %v", err)
-			got <- err
-		case <-time.After(7 * time.Second): // more than three timeouts
+		time.Sleep(7 * time.Second) // more than three timeouts
+		for name, done := range got {
+			if len(done) > 0 {
+				t.Fatalf("%s, while the slot was moved: %v", name, <-done)
+			}
 		}
 		m.Finish(t)
-		for range locks {
-			kit.OK(t, <-got)
+		for _, done := range got {
+			kit.OK(t, <-done)
 		}
 	})
 }
@@ -133,14 +124,7 @@ func TestMovingSlotKeepsWritersOut(t *testing.T) {
 		const name = "{slot}:rw"
 		l := p.Client(t).NewRWMutex(name, holdfast.WritersFirst())
 		reading := kit.Must(t)(l.RLocker().Lock(background))
-		next := make(chan *holdfast.Hold, 1)
-		go func() {
-			h, err := l.Lock(background)
-			if err != nil {
-				t.Error(err)
-			}
-			next <- h
-		}()
+		next := waits(l)
 		node := s.NodeFor(t, name)
 		kit.WaitFor(t, "the reservation", func() bool { return node.Cli(t, "EXISTS", "holdfast_next:"+name) == "1" })
 		m := s.BeginMove(t, name)
@@ -153,9 +137,7 @@ func TestMovingSlotKeepsWritersOut(t *testing.T) {
 		}
 		m.Finish(t)
 		kit.Unlock(t, reading)
-		if h := <-next; h != nil {
-			kit.Unlock(t, h)
-		}
+		kit.OK(t, <-next)
 	})
 }
 
@@ -166,14 +148,7 @@ func TestFairMovedAsks(t *testing.T) {
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
 		const name = "{slot}:fair"
 		h := kit.Must(t)(p.Client(t).NewFairMutex(name).Lock(background))
-		c, got := p.Client(t), make(chan *holdfast.Hold)
-		go func() {
-			h, err := c.NewFairMutex(name).Lock(background)
-			if err != nil {
-				t.Error(err)
-			}
-			got <- h
-		}()
+		got := waits(p.Client(t).NewFairMutex(name))
 		node := s.NodeFor(t, name)
 		kit.WaitFor(t, "its number", func() bool { return node.Cli(t, "EXISTS", protocol.AsksKey(name)) == "1" })
 		m := s.BeginMove(t, name)
@@ -183,8 +158,6 @@ func TestFairMovedAsks(t *testing.T) {
 		time.Sleep(4 * time.Second) // it asks every 1.5 s
 		m.Finish(t)
 		kit.Unlock(t, h)
-		if h := <-got; h != nil {
-			kit.Unlock(t, h)
-		}
+		kit.OK(t, <-got)
 	})
 }

@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/test/kit"
@@ -18,26 +15,24 @@ import (
 func TestReplicaAck(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartReplicated(t, 2)
-	for _, p := range []*kit.Platform{
-		kit.GoRedis("replicated", redis.UniversalOptions{Addrs: []string{s.Primary.Addr()}}, kit.CLI(s.Primary)),
-		kit.RueidisAt("replicated", rueidis.ClientOption{InitAddress: []string{s.Primary.Addr()}}, kit.CLI(s.Primary)),
-	} {
+	for _, p := range both("replicated", []string{s.Primary.Addr()}, kit.CLI(s.Primary)) {
 		t.Run(p.Name, func(t *testing.T) {
-			p.Do(t, "", "CONFIG", "RESETSTAT")
-			for _, l := range replicatedKinds(p.Client(t), kit.Fresh) {
-				kit.Unlock(t, kit.Must(t)(l.Lock(background)))
+			locks := func(c *holdfast.Client) {
+				t.Helper()
+				for _, l := range replicatedKinds(c) {
+					kit.Unlock(t, kit.Must(t)(l.Lock(background)))
+				}
 			}
+			p.Do(t, "", "CONFIG", "RESETSTAT")
+			locks(p.Client(t))
 			if stats := strings.Join(p.Do(t, "", "INFO", "commandstats"), "\n"); strings.Contains(stats, "cmdstat_wait:") {
 				t.Error("WAIT was sent without being asked for")
 			}
-			both := p.Client(t, holdfast.WithReplicaAck(2, 5*time.Second))
-			for _, l := range replicatedKinds(both, kit.Fresh) {
-				kit.Unlock(t, kit.Must(t)(l.Lock(background)))
-			}
-			both = p.Client(t, holdfast.WithReplicaAck(2, 100*time.Millisecond))
+			locks(p.Client(t, holdfast.WithReplicaAck(2, 5*time.Second)))
+			both := p.Client(t, holdfast.WithReplicaAck(2, 100*time.Millisecond))
 			one := p.Client(t, holdfast.WithReplicaAck(1, 5*time.Second))
 			s.Replicas[0].Stop()
-			for _, l := range replicatedKinds(both, kit.Fresh) {
+			for _, l := range replicatedKinds(both) {
 				_, err := l.Lock(background)
 				kit.WantError(t, err, holdfast.ErrNotReplicated)
 				for part := range strings.SplitSeq(l.Name(), "+") {
@@ -46,31 +41,24 @@ func TestReplicaAck(t *testing.T) {
 					})
 				}
 			}
-			for _, l := range replicatedKinds(one, kit.Fresh) {
-				kit.Unlock(t, kit.Must(t)(l.Lock(background)))
-			}
+			locks(one)
 			sem := both.NewUnleasedSemaphore(kit.Fresh())
-			if _, err := one.NewUnleasedSemaphore(sem.Name()).TrySetPermits(background, 2); err != nil {
-				t.Fatal(err)
+			givenBack := func(s kit.Inspectable) {
+				t.Helper()
+				kit.WaitFor(t, "the permits to be given back", func() bool { // S14: not more than were taken
+					n, err := kit.Available(s)
+					return err == nil && n == 2
+				})
 			}
+			kit.OK(t, one.NewUnleasedSemaphore(sem.Name()).Release(2))
 			kit.WantError(t, sem.Acquire(background, 2), holdfast.ErrNotReplicated)
-			kit.WaitFor(t, "the permits to be given back", func() bool { // S14: not more than were taken
-				n, err := kit.Available(sem)
-				return err == nil && n == 2
-			})
-			if err := one.NewUnleasedSemaphore(sem.Name()).Acquire(background, 2); err != nil {
-				t.Error(err)
-			}
+			givenBack(sem)
+			kit.OK(t, one.NewUnleasedSemaphore(sem.Name()).Acquire(background, 2))
 			permits := both.NewPermitSemaphore(kit.Fresh())
-			if err := permits.SetPermits(background, 2); err != nil {
-				t.Fatal(err)
-			}
+			kit.OK(t, permits.SetPermits(background, 2))
 			_, err := permits.Lock(background)
 			kit.WantError(t, err, holdfast.ErrNotReplicated)
-			kit.WaitFor(t, "the permit to be given back", func() bool {
-				n, err := kit.Available(permits)
-				return err == nil && n == 2
-			})
+			givenBack(permits)
 			s.Replicas[0].Cont()
 			kit.WaitFor(t, "the replica to be back", func() bool {
 				h, err := both.NewMutex(kit.Fresh()).TryLock(background)
@@ -81,7 +69,8 @@ func TestReplicaAck(t *testing.T) {
 }
 
 // replicatedKinds returns a lock of each kind, each with a name of its own.
-func replicatedKinds(c *holdfast.Client, name func() string) []holdfast.Locker {
+func replicatedKinds(c *holdfast.Client) []holdfast.Locker {
+	name := kit.Fresh
 	return []holdfast.Locker{
 		c.NewMutex(name()),
 		c.NewFairMutex(name()),
