@@ -202,7 +202,7 @@ func TestGreedyWaiterDoesNotStarveTheNext(t *testing.T) {
 	})
 }
 
-// What asks for no permits, or for too many, is refused before it is sent (L22), and so is what a name or a context forbids.
+// L22: what asks for no permits, or for too many, is refused before it is sent. So is what a name or a context forbids.
 func TestL22_NoPermitsAreRefused(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		c, d := w.Client()
@@ -215,13 +215,15 @@ func TestL22_NoPermitsAreRefused(t *testing.T) {
 			}
 		}
 		for _, n := range []int{0, -1, holdfast.MaxCount + 1} {
-			invalid(s.Acquire(background, n), s.TryAcquire(background, n), s.Release(n), errOf(s.ReleaseIfExists(n)), errOf(l.TrySetCount(background, n)))
+			invalid(s.Acquire(background, n), s.TryAcquire(background, n), s.Release(n))
+			invalid(errOf(s.ReleaseIfExists(n)), errOf(l.TrySetCount(background, n)))
 		}
 		for _, n := range []int{0, -1, holdfast.MaxPermitsPerHold + 1} {
 			invalid(errOf(p.Acquire(background, n)), errOf(p.TryAcquire(background, n)))
 		}
-		invalid(errOf(s.TrySetPermits(background, -1)), s.AddPermits(background, -holdfast.MaxCount-1), s.Acquire(background, 1, nil),
-			errOf(p.TrySetPermits(background, -1)), p.SetPermits(background, -1), p.AddPermits(background, holdfast.MaxCount+1),
+		invalid(errOf(s.TrySetPermits(background, -1)), s.AddPermits(background, -holdfast.MaxCount-1))
+		invalid(errOf(p.TrySetPermits(background, -1)), p.SetPermits(background, -1), s.Acquire(background, 1, nil),
+			p.AddPermits(background, holdfast.MaxCount+1),
 			p.ReleasePermits(background), p.ExtendPermit(background, kit.PermitID("00000000000000000000000000000000"), 0),
 			l.Await(background, nil))
 		for _, id := range []holdfast.Owner{{}, c.NewOwner()} {

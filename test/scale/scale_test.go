@@ -314,7 +314,8 @@ func TestScaleHolds(t *testing.T) {
 // Many locks are in use when the server fails over, and each is wanted all the time.
 func TestScaleFailover(t *testing.T) {
 	const wanting = 10
-	overFailover(t, costs{trip: *scaleTrip, grain: 10 * time.Millisecond}, func(ctx context.Context, s *site, all *watches) *sync.WaitGroup {
+	c := costs{trip: *scaleTrip, grain: 10 * time.Millisecond}
+	overFailover(t, c, func(ctx context.Context, s *site, all *watches) *sync.WaitGroup {
 		clients := make([]*holdfast.Client, *scaleClients)
 		for i := range clients {
 			clients[i] = s.client()

@@ -307,7 +307,8 @@ func TestFairGrantClockSetBack(t *testing.T) {
 func TestFairGrantRights(t *testing.T) {
 	t.Parallel()
 	t.Run("keys", func(t *testing.T) {
-		l := fairly(startLine(t).limited("+@all", "&*", "~NAME", "~redisson_lock_queue:{NAME}", "~redisson_lock_timeout:{NAME}", "~holdfast_lock_waiting:{NAME}"))
+		l := fairly(startLine(t).limited("+@all", "&*", "~NAME",
+			"~redisson_lock_queue:{NAME}", "~redisson_lock_timeout:{NAME}", "~holdfast_lock_waiting:{NAME}"))
 		holder, owner := l.held(), l.owner()
 		own, hear := l.listen(l.own(owner)), l.listen(l.grants(owner))
 		if place, _ := protocol.ReadPlace(l.wantCode("ask", script.Refused, l.asking(owner, "n"))); place >= 0 {

@@ -426,6 +426,7 @@ func TestLineScriptDropsTheSilent(t *testing.T) {
 // Who finds the lock free takes it if it is the first of those who hear, and else grants it to that one.
 func TestLineScriptOfAFreeLock(t *testing.T) {
 	onEveryLine(t, func(l *linedUp) {
+		again := func(owner string) script.Request { return l.ask(owner, "again") }
 		third := l.owner()
 		for what, row := range map[string]struct {
 			ask   func(first, second string) script.Request
@@ -434,10 +435,18 @@ func TestLineScriptOfAFreeLock(t *testing.T) {
 			heard string        // by the first
 			line  []string      // behind the second
 		}{
-			"the first asks":  {func(first, _ string) script.Request { return l.ask(first, "again") }, script.Done, lineLease, "", nil},
-			"the second asks": {func(_, second string) script.Request { return l.ask(second, "again") }, script.Refused, 3 * time.Second, "n1", nil},
-			"a third asks":    {func(_, _ string) script.Request { return l.ask(third, "n") }, script.Refused, 3 * time.Second, "n1", []string{third}},
-			"somebody tries":  {func(_, _ string) script.Request { return l.try(l.owner()) }, script.Refused, 3 * time.Second, "n1", nil},
+			"the first asks": {
+				func(first, _ string) script.Request { return again(first) }, script.Done, lineLease, "", nil,
+			},
+			"the second asks": {
+				func(_, second string) script.Request { return again(second) }, script.Refused, 3 * time.Second, "n1", nil,
+			},
+			"a third asks": {
+				func(_, _ string) script.Request { return again(third) }, script.Refused, 3 * time.Second, "n1", []string{third},
+			},
+			"somebody tries": {
+				func(_, _ string) script.Request { return l.try(l.owner()) }, script.Refused, 3 * time.Second, "n1", nil,
+			},
 		} {
 			l.held()
 			deaf, first, second := l.owner(), l.owner(), l.owner()

@@ -28,7 +28,8 @@ var (
 	stressSeeds = flag.Int("stress.seeds", 3, "how many random programs TestRWStress runs")
 	stressFirst = flag.Uint64("stress.first", 1, "the first seed")
 	stressTrace = flag.Bool("stress.trace", false, "print what happens")
-	stressOnly  = flag.String("stress.features", "", "features to use, by letter; empty: by seed (f force, e extend, o one owner in two goroutines, c clock, k close, m message loss)")
+	stressOnly  = flag.String("stress.features", "", "features to use, by letter; empty: by seed "+
+		"(f force, e extend, o one owner in two goroutines, c clock, k close, m message loss)")
 )
 
 // stress is one random program.
