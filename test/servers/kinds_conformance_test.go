@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 		"HandOver":          handOver,
 		"HoldsDoNotOverlap": holdsDoNotOverlap,
 		"CloseGivesBack":    closeGivesBack,
+		"Transfer":          transfer,
 	}
 	platforms := kit.Standalone(t)
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
@@ -269,4 +270,20 @@ func closeGivesBack(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	kit.OK(t, c.Close())
 	kit.WantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
 	kit.Unlock(t, kit.Must(t)(k.Against(p.Client(t), name).TryLock(background)))
+}
+
+// A hold passes from one process to another, and the lock stays held.
+func transfer(t *testing.T, p *kit.Platform, k *kit.Kind) {
+	a, b, name := p.Client(t), p.Client(t), p.Fresh(t, k)
+	h := kit.Must(t)(k.Lock(a, name).Lock(background))
+	owner, err := h.Detach()
+	kit.OK(t, err)
+	kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
+	_, err = k.Against(b, name).TryLock(background)
+	kit.WantError(t, err, holdfast.ErrLocked)
+	adopted := kit.Must(t)(k.Lock(b, name).Adopt(background, owner))
+	kit.OK(t, adopted.Extend(background, time.Minute))
+	p.WantCount(t, k, name, adopted.Owner(), 1)
+	kit.Unlock(t, adopted)
+	p.WantNothing(t, k, name)
 }

@@ -59,6 +59,10 @@ func multiAllOrNone(t *testing.T, p *kit.Platform) {
 	for _, name := range names {
 		wantReply(t, p, name, h.Owner().String()+" 1", "HGETALL", name)
 	}
+	kit.OK(t, h.Extend(background, time.Hour))
+	if left := time.Until(h.Deadline()); left > time.Hour || left < 50*time.Minute {
+		t.Errorf("deadline in %v", left)
+	}
 	in := kit.Must(t)(m.Lock(h.Context()))
 	wantReply(t, p, names[0], "2", "HGET", names[0], h.Owner().String())
 	kit.Unlock(t, in)

@@ -157,6 +157,11 @@ func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 		errs, _ := o.all()
 		return len(errs) == 1
 	})
+	defer func() {
+		err, _ := recover().(error)
+		kit.WantError(t, err, holdfast.ErrNotHeld)
+	}()
+	locker.Unlock()
 }
 
 // The same with SPUBLISH.
