@@ -193,7 +193,7 @@ func TestGivenUp(t *testing.T) {
 // A call whose caller leaves before there is a connection is not sent, and its caller is told so.
 func TestGivenUpUnsent(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
-		sent := 0
+		var sent, told atomic.Int32
 		g := NewGroup(func(calls []*Call) {
 			for _, c := range calls {
 				time.Sleep(time.Second) // there is no connection yet
@@ -201,24 +201,24 @@ func TestGivenUpUnsent(t *testing.T) {
 					c.End(nil, driver.ConnectionError(context.Canceled, true))
 					continue
 				}
-				sent++
+				sent.Add(1)
 				time.Sleep(time.Second)
 				c.End("reply", nil)
 			}
 		}, nil, noRenewal)
 		for after, pending := range map[time.Duration]bool{100 * time.Millisecond: false, 1500 * time.Millisecond: true} {
-			told := 0
 			call := callOf("k")
-			call.Late = tells(func(any, error) { told++ })
+			call.Late = tells(func(any, error) { told.Add(1) })
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			_, err := g.Eval(ctx, call)
 			cancel()
 			time.Sleep(time.Minute)
 			var failed *driver.Error
-			if !errors.As(err, &failed) || failed.MayHaveRun != pending || failed.Pending != pending || (told == 1) != pending || (sent == 1) != pending {
-				t.Errorf("left after %v: %v; told %d times, %d sent", after, err, told, sent)
+			if !errors.As(err, &failed) || failed.MayHaveRun != pending || failed.Pending != pending || (told.Load() == 1) != pending || (sent.Load() == 1) != pending {
+				t.Errorf("left after %v: %v; told %d times, %d sent", after, err, told.Load(), sent.Load())
 			}
-			sent = 0
+			sent.Store(0)
+			told.Store(0)
 		}
 		checkNothingLeft(t, g)
 	})

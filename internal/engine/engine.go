@@ -151,7 +151,7 @@ func (e *Engine) Live() (names []string) {
 }
 
 // ErrKept says that Redis has not taken back all that it was to have back. That ends with its lease.
-var ErrKept = errors.New("Redis has not taken everything back")
+var ErrKept = errors.New("Redis has not taken everything back") //nolint:staticcheck // Redis is a name
 
 // Close gives everything back, ends every call, stops all goroutines, and waits for that until ctx ends.
 func (e *Engine) Close(ctx context.Context) error {
