@@ -30,7 +30,7 @@ type way struct {
 // The longest ways are those that were measured: lower them when one gets shorter. A Lock is to have 25 calls through 8
 // files, and 10 turns of mutexes, of which 5 are wide.
 var longest = map[string]way{
-	"lock":   {calls: 189, functions: 138, files: 35, turns: 9, wide: 4},
+	"lock":   {calls: 191, functions: 139, files: 35, turns: 9, wide: 4},
 	"unlock": {calls: 93, functions: 80, files: 25, turns: 10, wide: 4},
 }
 
