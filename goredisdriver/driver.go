@@ -62,6 +62,10 @@ func WithShardedPubSub(sharded bool) Option {
 // A wrapper of a *redis.ClusterClient is recognised as a cluster if it has the
 // methods MasterForKey and ReloadState, as it does when it embeds the client.
 // Without them it would be taken for a single server.
+//
+// A client of redis.NewFailoverClient asks a Sentinel that has fallen silent for 13 s with its default settings, and a
+// hold with a lease below 20 s may be lost meanwhile. Set MaxRetries to -1, and DialTimeout and ReadTimeout to a second, in
+// redis.FailoverOptions.
 func New(rdb redis.UniversalClient, options ...Option) *Driver {
 	d := &Driver{rdb: rdb}
 	if d.Check() != nil {
