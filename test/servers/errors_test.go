@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -214,16 +213,15 @@ func TestPassword(t *testing.T) {
 		return later(t, kit.RueidisAt("", rueidis.ClientOption{InitAddress: []string{at.Addr()}, Password: password}, nil), at)
 	}
 	const none, wrong = "wants a password", "password of the Redis client is wrong"
-	timeout := holdfast.WithTimeout(time.Hour) // nothing is repeated
 	for what, c := range map[string]struct {
 		client *holdfast.Client
 		says   string
 		unsure string // what an error says of a call that may have run
 	}{
-		"go-redis/none":  {goRedis("").Client(t, timeout), none, none}, // not quiet: it may not know what came of a call
-		"go-redis/wrong": {quiet(t, goRedis("wr0ng"), timeout), wrong, "unauthenticated"},
-		"rueidis/none":   {quiet(t, rueidisLater(open, ""), timeout), none, "unauthenticated"},
-		"rueidis/wrong":  {quiet(t, rueidisLater(other, "wr0ng"), timeout), wrong, "unauthenticated"},
+		"go-redis/none":  {goRedis("").Client(t), none, none}, // not quiet: it may not know what came of a call
+		"go-redis/wrong": {quiet(t, goRedis("wr0ng")), wrong, "unauthenticated"},
+		"rueidis/none":   {quiet(t, rueidisLater(open, "")), none, "unauthenticated"},
+		"rueidis/wrong":  {quiet(t, rueidisLater(other, "wr0ng")), wrong, "unauthenticated"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
