@@ -180,7 +180,8 @@ func (r *repetition) repeat(
 // goesOn notes what came of an attempt, and reports whether another one is to be made: if
 // so, it has paused.
 func (r *repetition) goesOn(ctx context.Context, one Result) bool {
-	if one.Err == nil {
+	// A late request is not looked at, so that says nothing of what Redis has refused.
+	if one.Err == nil && (one.Reply.Code != script.Late || Code(r.LastFailure) == "") {
 		r.LastFailure = nil
 	}
 	switch {

@@ -167,6 +167,19 @@ func TestLateBecauseSlow(t *testing.T) {
 	}
 }
 
+// An attempt that comes too late says less than a refusal before it.
+func TestWhyBeforeALateAttempt(t *testing.T) {
+	for range 50 {
+		s := &server{answers: []answer{{err: errLoading}, {code: script.Late}}, delay: 750 * time.Millisecond}
+		calling(t, s, func(t *testing.T, c *Caller) {
+			r := c.Do(t.Context(), request)
+			if !errors.Is(r.Err, ErrNoAnswer) || !errors.Is(r.Why(), errLoading) {
+				t.Errorf("%v, because of %v", r.Err, r.Why())
+			}
+		})
+	}
+}
+
 // Silence says less than a refusal before it, be it noticed by the attempt's context or by a connection that has its deadline.
 func TestWhy(t *testing.T) {
 	silent := &driver.Error{Err: &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, Transient: true, MayHaveRun: true}
