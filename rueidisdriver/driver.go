@@ -59,7 +59,7 @@ func New(client rueidis.Client, options ...Option) *Driver {
 		return d
 	}
 	d.slotted = client.Mode() == rueidis.ClientModeCluster
-	d.only.driver = d
+	d.only.driver, d.only.finding = d, make(chan struct{}, 1)
 	d.calls = driverkit.NewGroup(d.send, nil, d.only.renew)
 	for _, option := range options {
 		option(d)

@@ -59,7 +59,7 @@ func (d *Driver) node(addr string) *node {
 	defer d.cluster.mu.Unlock()
 	n := d.cluster.nodes[addr]
 	if n == nil {
-		n = &node{driver: d, addr: addr}
+		n = &node{driver: d, addr: addr, finding: make(chan struct{}, 1)}
 		if d.cluster.nodes == nil {
 			d.cluster.nodes = map[string]*node{}
 		}

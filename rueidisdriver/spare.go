@@ -49,7 +49,7 @@ type node struct {
 	driver  *Driver
 	addr    string                // of a node of a cluster; "": of the only server, which may change
 	spare   atomic.Pointer[spare] // nil: calls use the client's own connections
-	finding atomic.Bool           // a connection is searched for
+	finding chan struct{}         // holds a value while a connection is searched for; its capacity is 1
 
 	mu     sync.Mutex // held while reserve searches
 	failed time.Time  // when reserve last found none; guarded by mu
@@ -133,14 +133,19 @@ func (n *node) find(replicasDo bool) (conn rueidis.DedicatedClient, release func
 	if n.addr != "" {
 		client = client.Nodes()[n.addr]
 	}
-	if client == nil || !n.finding.CompareAndSwap(false, true) { // an earlier search waits for a place in the pool
+	if client == nil {
 		return nil, nil
 	}
 	f := &finding{client: client, replicasDo: replicasDo, found: make(chan found)}
 	f.ctx, f.cancel = context.WithTimeout(context.Background(), findLimit)
 	defer f.cancel()
+	select {
+	case n.finding <- struct{}{}:
+	case <-f.ctx.Done(): // an earlier search waits for a place in the pool
+		return nil, nil
+	}
 	go func() { // ends as run does
-		defer n.finding.Store(false)
+		defer func() { <-n.finding }()
 		f.run()
 	}()
 	select {
@@ -196,7 +201,12 @@ func (f *finding) run() {
 		timer.Stop()
 		patience = max(patience/2, lastPatience)
 	}
-	f.tries.Wait()
+	failed := make(chan struct{}) // all of them
+	go func() { f.tries.Wait(); close(failed) }()
+	select {
+	case <-failed:
+	case <-f.ctx.Done():
+	}
 }
 
 // try has a connection show that it leads to a primary: a replica refuses WAIT. Without replicas to
