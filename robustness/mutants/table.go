@@ -189,7 +189,7 @@ var mutants = []mutant{
 
 	// Release.
 	{
-		name: "release: announces nothing", in: "common.lua", suite: tests(scripts, "TestLineScriptRelease"),
+		name: "release: announces nothing", in: "common.lua", suite: tests(line, "TestLineRuleHandOverHoldsBack"),
 		old: "redis.pcall(ARGV[3], ARGV[2], ARGV[4])",
 		new: "0",
 	},
