@@ -109,13 +109,26 @@ func (w *World) Known(options ...holdfast.ClientOption) (*holdfast.Client, *memd
 	return w.Client(append([]holdfast.ClientOption{holdfast.WithIdentity(billing)}, options...)...)
 }
 
-// PermitsWorld is [Fake] with a semaphore of n permits. At the end, what Redisson's
-// wire demands is all that is left: as many available permits as there were.
+// PermitsWorld is [Fake] with a semaphore of n permits, which are all there again at the end. Then nothing else is left,
+// as Redisson's wire demands.
 func PermitsWorld(t *testing.T, n int, f func(t *testing.T, w *World)) {
+	t.Helper()
+	withPermits(t, n, func(c *holdfast.Client) (bool, error) { return c.NewPermitSemaphore("x").TrySetPermits(background, n) }, f)
+}
+
+// CounterWorld is [PermitsWorld] of a semaphore without leases.
+func CounterWorld(t *testing.T, n int, f func(t *testing.T, w *World)) {
+	t.Helper()
+	withPermits(t, n, func(c *holdfast.Client) (bool, error) {
+		return c.NewUnleasedSemaphore("x").TrySetPermits(background, n)
+	}, f)
+}
+
+func withPermits(t *testing.T, n int, set func(*holdfast.Client) (bool, error), f func(t *testing.T, w *World)) {
 	t.Helper()
 	Fake(t, func(t *testing.T, w *World) {
 		c, _ := w.Client()
-		if ok, err := c.NewPermitSemaphore("x").TrySetPermits(background, n); !ok || err != nil {
+		if ok, err := set(c); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		t.Cleanup(func() {
@@ -135,23 +148,4 @@ func Fields(lines []string) map[string]string {
 		m[lines[i]] = lines[i+1]
 	}
 	return m
-}
-
-// CounterWorld is [Fake] with a semaphore of n permits, which are all there again at
-// the end. Then nothing else is left, as Redisson's wire demands.
-func CounterWorld(t *testing.T, n int, f func(t *testing.T, w *World)) {
-	t.Helper()
-	Fake(t, func(t *testing.T, w *World) {
-		c, _ := w.Client()
-		if ok, err := c.NewUnleasedSemaphore("x").TrySetPermits(background, n); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		t.Cleanup(func() {
-			time.Sleep(CallsLive)
-			w.WantReply("x", "KEYS", "*")
-			w.WantReply(fmt.Sprint(n), "GET", "x")
-			w.Do("DEL", "x")
-		})
-		f(t, w)
-	})
 }
