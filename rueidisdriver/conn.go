@@ -155,3 +155,19 @@ func end(client rueidis.DedicatedClient) {
 	_ = client.Do(ctx, client.B().Arbitrary("ECHO", "PONG").Blocking().Pin()).Error()
 	client.Close()
 }
+
+// separate returns a command that uses a connection of the blocking pool.
+func separate(client rueidis.Client, words ...string) rueidis.Completed {
+	return client.B().Arbitrary(words...).Blocking().ToPipe().Pin() // without ToPipe it uses another pool if DisableAutoPipelining is set
+}
+
+// afterLimit returns a context that is cancelled after a limit. It has no deadline, since
+// rueidis heeds nothing else then.
+func afterLimit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(limit, cancel)
+	return ctx, func() {
+		timer.Stop()
+		cancel()
+	}
+}

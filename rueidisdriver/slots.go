@@ -179,22 +179,6 @@ func askCluster(ctx context.Context, conn rueidis.CoreClient, what string) ([]ru
 	return conn.Do(ctx, conn.B().Arbitrary("CLUSTER", what).Build().Pin()).ToArray()
 }
 
-// separate returns a command that uses a connection of the blocking pool.
-func separate(client rueidis.Client, words ...string) rueidis.Completed {
-	return client.B().Arbitrary(words...).Blocking().ToPipe().Pin() // without ToPipe it uses another pool if DisableAutoPipelining is set
-}
-
-// afterLimit returns a context that is cancelled after a limit. It has no deadline, since
-// rueidis heeds nothing else then.
-func afterLimit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(limit, cancel)
-	return ctx, func() {
-		timer.Stop()
-		cancel()
-	}
-}
-
 // address returns what the client calls a node. A node that does not know its own host is
 // where it was asked.
 func address(asked, host string, port int64) string {
