@@ -281,7 +281,7 @@ func TestWhySentinelIsSilent(t *testing.T) {
 	_, err = d.Eval(ctx, driver.Call{Script: incr, Keys: []string{"k"}})
 	ended := ctx.Err()
 	drivertest.CheckError(t, "no connection", err, driver.Error{Transient: true})
-	if ended == nil && !strings.Contains(err.Error(), "set MaxRetries to -1, and DialTimeout and ReadTimeout to a second") {
+	if ended == nil && !strings.Contains(err.Error(), "set MaxRetries to -1, ReadTimeout to a second and DialTimeout to two") {
 		t.Errorf("%v", err)
 	}
 }

@@ -52,9 +52,10 @@
 // is silent, it asks that again and again, for ReadTimeout each time, before it asks the others: 13 s
 // were measured with the default settings. The error says so. With
 //
-//	redis.FailoverOptions{MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: time.Second, …}
+//	redis.FailoverOptions{MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: time.Second, …}
 //
-// it took 2 to 4 s. The client then repeats no command of the program's either.
+// it took 2 to 4 s. DialTimeout must be the longer one: else it may end before the client sees that the Sentinel is silent, and
+// that one is asked for ever. The client then repeats no command of the program's either.
 //
 // A client that the program has closed fails calls for good, a cluster's after a second: go-redis
 // closes the clients of nodes that have gone, too.

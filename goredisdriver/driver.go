@@ -64,7 +64,7 @@ func WithShardedPubSub(sharded bool) Option {
 // Without them it would be taken for a single server.
 //
 // A client of redis.NewFailoverClient asks a Sentinel that has fallen silent for 13 s with its default settings, and a
-// hold with a lease below 20 s may be lost meanwhile. Set MaxRetries to -1, and DialTimeout and ReadTimeout to a second, in
+// hold with a lease below 20 s may be lost meanwhile. Set MaxRetries to -1, ReadTimeout to a second and DialTimeout to two, in
 // redis.FailoverOptions.
 func New(rdb redis.UniversalClient, options ...Option) *Driver {
 	d := &Driver{rdb: rdb}

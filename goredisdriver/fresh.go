@@ -115,7 +115,7 @@ func (s *sender) whyUnsent(ctx context.Context, err error) error {
 			"raise PoolSize, or give holdfast a Redis client of its own", err)
 	}
 	if late && s.isFailover() {
-		return fmt.Errorf("%w: a Sentinel may be silent: set MaxRetries to -1, and DialTimeout and ReadTimeout to a second, "+
+		return fmt.Errorf("%w: a Sentinel may be silent: set MaxRetries to -1, ReadTimeout to a second and DialTimeout to two, "+
 			"in redis.FailoverOptions; docs/tuning.md says why", err)
 	}
 	if late {

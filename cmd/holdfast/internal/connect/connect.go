@@ -25,8 +25,8 @@ import (
 const (
 	// ioTimeout bounds one dial, one write and one read.
 	ioTimeout = 3 * time.Second
-	// sentinelTimeout is that of a client that asks sentinels, with the same settings. One that is silent is
-	// asked twice before the others are.
+	// sentinelTimeout bounds one read of a client that asks sentinels, with the same settings. One that is silent is
+	// asked twice before the others are, in one dial: a dial that ends before a read never comes to the others.
 	sentinelTimeout = time.Second
 )
 
@@ -214,7 +214,7 @@ func (t *Target) Client(dial Dial) redis.UniversalClient {
 	options.MasterName, options.IsClusterMode, options.OnConnect = t.master, t.cluster, t.greet
 	if t.master != "" {
 		options.MaxRetries = -1
-		options.DialTimeout, options.ReadTimeout, options.WriteTimeout = sentinelTimeout, sentinelTimeout, sentinelTimeout
+		options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 2*sentinelTimeout, sentinelTimeout, sentinelTimeout
 	}
 	return redis.NewUniversalClient(options)
 }
