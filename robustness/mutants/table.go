@@ -1212,7 +1212,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "force: hits the next holder", in: "mutex_force.lua", suite: tests(hold, "TestDelayedForceUnlockDoesNotHitTheWaiter"),
+		name: "force: hits the next holder", in: "mutex_force.lua", suite: tests(hold, "TestDelayedForceUnlockDoesNotHitTheNextHolder"),
 		old: "'HEXISTS', KEYS[1], ARGV[i]",
 		new: "'EXISTS', KEYS[1]",
 	},

@@ -16,71 +16,97 @@ import (
 
 // Bad input is refused with a typed error, and nothing is sent.
 func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		seen := kit.Count(d)
-		good := c.NewMutex("x")
+	fake(t, func(s *stage) {
+		seen := kit.Count(s.d)
+		refused := func(what any, errs ...error) {
+			s.Helper()
+			for i, err := range errs {
+				if !errors.Is(err, holdfast.ErrInvalid) {
+					s.Errorf("%q, call %d: %v", what, i, err)
+				}
+			}
+		}
 		for _, name := range []string{
 			"", "{", "}", "{}", "{}a", "a{}b", "a}b", "a{", "{a", "}a{b}", "a{b", strings.Repeat("x", 1025),
 		} {
-			mu := c.NewMutex(name)
-			kit.Fails(t, holdfast.ErrInvalid)(mu.Lock(background))
-			kit.Fails(t, holdfast.ErrInvalid)(mu.TryLock(background))
-			_, err := mu.Inspect(background)
-			kit.WantError(t, err, holdfast.ErrInvalid)
-			_, err = mu.ForceUnlock(background)
-			kit.WantError(t, err, holdfast.ErrInvalid)
-			kit.Fails(t, holdfast.ErrInvalid)(mu.Adopt(background, c.NewOwner()))
+			mu := s.c.NewMutex(name)
+			refused(name, errOf(mu.Lock(background)), errOf(mu.TryLock(background)), errOf(mu.Inspect(background)),
+				errOf(mu.ForceUnlock(background)), errOf(mu.Adopt(background, s.c.NewOwner())))
 		}
 		for _, lease := range []time.Duration{0, -1, 100 * time.Nanosecond, holdfast.MaxLease + 1, math.MaxInt64, math.MinInt64} {
-			kit.Fails(t, holdfast.ErrInvalid)(good.Lock(background, holdfast.FixedLease(lease)))
-			_, err := holdfast.New(d, holdfast.WithLease(lease))
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			refused(lease, errOf(s.l.Lock(background, holdfast.FixedLease(lease))), errOf(holdfast.New(s.d, holdfast.WithLease(lease))))
 		}
-		for _, option := range []holdfast.LockOption{nil, holdfast.Wait(-1)} {
-			kit.Fails(t, holdfast.ErrInvalid)(good.Lock(background, option))
-		}
-		kit.Fails(t, holdfast.ErrInvalid)(good.TryLock(background, nil))
-		kit.Fails(t, holdfast.ErrInvalid)(good.Lock(holdfast.WithOwner(background, holdfast.Owner{})))
-		_, err := good.Adopt(background, holdfast.Owner{})
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		for _, option := range []holdfast.ClientOption{
+		refused("options", errOf(s.l.Lock(background, nil)), errOf(s.l.Lock(background, holdfast.Wait(-1))), errOf(s.l.TryLock(background, nil)))
+		refused("no owner", errOf(s.l.Lock(holdfast.WithOwner(background, holdfast.Owner{}))), errOf(s.l.Adopt(background, holdfast.Owner{})))
+		for i, option := range []holdfast.ClientOption{
 			nil, holdfast.WithMargin(-1), holdfast.WithMargin(time.Hour), holdfast.WithTimeout(0), holdfast.WithTimeout(2 * time.Hour),
+			holdfast.WithReplicaAck(0, time.Second), holdfast.WithReplicaAck(1, 0), holdfast.WithReplicaAck(1, 2*time.Hour),
 		} {
-			_, err := holdfast.New(d, option)
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			refused(i, errOf(holdfast.New(s.d, option)))
 		}
-		for _, none := range []driver.Driver{nil, (*memdriver.Driver)(nil), (*memdriver.Server)(nil).Driver(), new(memdriver.Driver)} {
-			_, err = holdfast.New(none)
-			kit.WantError(t, err, holdfast.ErrInvalid)
+		for i, none := range []driver.Driver{nil, (*memdriver.Driver)(nil), (*memdriver.Server)(nil).Driver(), new(memdriver.Driver)} {
+			refused(i, errOf(holdfast.New(none)))
+		}
+		for i, options := range [][]holdfast.MutexOption{
+			{nil},
+			{holdfast.Fenced(nil)},
+			{holdfast.Fenced(holdfast.TokenTTL(0))},
+			{holdfast.Polling(0, 0)},
+			{holdfast.Polling(-time.Second, -time.Second)},
+			{holdfast.Polling(time.Second, time.Millisecond)},
+		} {
+			refused(i, errOf(s.c.NewMutex("a", options...).Lock(background)))
 		}
 		if n := seen.All(); n != 0 {
-			t.Errorf("%d calls were sent", n)
+			s.Errorf("%d calls were sent", n)
 		}
+	})
+}
+
+// Leases that could never be trusted are refused.
+func TestTinyLease(t *testing.T) {
+	kinds(t, func(s *stage) {
+		for _, lease := range []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Second} {
+			kit.Fails(s.T, holdfast.ErrInvalid)(s.l.Lock(background, holdfast.FixedLease(lease)))
+		}
+		kit.Fails(s.T, holdfast.ErrInvalid)(s.l.Lock(background, holdfast.RenewedLease(2*time.Second)))
+	}, holdfast.WithMargin(time.Second))
+}
+
+// A lease is renewed or it is not.
+func TestContradictingLeases(t *testing.T) {
+	fake(t, func(s *stage) {
+		c, fixed, renewed := s.c, holdfast.FixedLease(time.Second), holdfast.RenewedLease(2*time.Second)
+		for _, l := range []holdfast.Locker{
+			s.l, c.NewRWMutex("x"), c.NewRWMutex("x").RLocker(), c.NewPermitSemaphore("x"), holdfast.NewMultiLock(s.l, c.NewMutex("{x}2")),
+		} {
+			for _, options := range [][]holdfast.TryOption{{fixed, renewed}, {renewed, fixed}} {
+				kit.Fails(s.T, holdfast.ErrInvalid)(l.TryLock(background, options...))
+			}
+		}
+		s.unlock(s.must(s.l.TryLock(background, renewed, holdfast.RenewedLease(3*time.Second)))) // the last of one kind counts
 	})
 }
 
 // A nil context, and a Client that New has not made, panic with a sentence at once.
 func TestMissingArgumentsPanic(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		x, s := c.NewMutex("x"), c.NewPermitSemaphore("s", holdfast.Permits(1))
+	fake(t, func(s *stage) {
 		var none context.Context
 		for what, call := range map[string]func(){
-			"Lock":     func() { _, _ = x.Lock(none) },
-			"TryLock":  func() { _, _ = c.NewRWMutex("x").RLocker().TryLock(none) },
-			"Inspect":  func() { _, _ = x.Inspect(none) },
-			"Adopt":    func() { _, _ = x.Adopt(none, c.NewOwner()) },
-			"Acquire":  func() { _, _ = s.Acquire(none, 1) },
-			"Await":    func() { _ = c.NewLatch("x").Await(none) },
-			"several":  func() { _, _ = holdfast.NewMultiLock(x, c.NewMutex("{x}2")).Lock(none) },
+			"Lock":     func() { _, _ = s.l.Lock(none) },
+			"TryLock":  func() { _, _ = s.c.NewRWMutex("x").RLocker().TryLock(none) },
+			"Inspect":  func() { _, _ = s.l.Inspect(none) },
+			"Adopt":    func() { _, _ = s.l.Adopt(none, s.c.NewOwner()) },
+			"Acquire":  func() { _, _ = s.c.NewPermitSemaphore("s", holdfast.Permits(1)).Acquire(none, 1) },
+			"Await":    func() { _ = s.c.NewLatch("x").Await(none) },
+			"several":  func() { _, _ = holdfast.NewMultiLock(s.l, s.c.NewMutex("{x}2")).Lock(none) },
 			"NewMutex": func() { new(holdfast.Client).NewMutex("x") },
 			"NewLatch": func() { (*holdfast.Client)(nil).NewLatch("x") },
 		} {
 			func() {
 				defer func() {
 					if text, _ := recover().(string); !strings.HasPrefix(text, "holdfast: ") {
-						t.Errorf("%s: %q", what, text)
+						s.Errorf("%s: %q", what, text)
 					}
 				}()
 				call()
@@ -90,22 +116,18 @@ func TestMissingArgumentsPanic(t *testing.T) {
 }
 
 func TestOwnersCanBeReadBack(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		owner := c.NewOwner()
+	fake(t, func(s *stage) {
+		owner := s.c.NewOwner()
 		again, err := holdfast.ParseOwner(owner.String())
-		if err != nil || again != owner {
-			t.Errorf("ParseOwner(%q) = %v, %v", owner, again, err)
+		if err != nil || again != owner || !strings.HasPrefix(owner.String(), s.c.ID()+":") {
+			s.Errorf("ParseOwner(%q) = %v, %v; the client is %q", owner, again, err, s.c.ID())
 		}
-		if !strings.HasPrefix(owner.String(), c.ID()+":") {
-			t.Errorf("owner %q of client %q", owner, c.ID())
-		}
-		for _, s := range []string{
+		for _, text := range []string{
 			"", ":", "a", "a:", ":1", "a:b", "a:1.5", "a:01", "a:+1", "a: 1", "a:99999999999999999999",
 			strings.Repeat("0", 31), strings.Repeat("0", 34), strings.Repeat("A", 32), strings.Repeat("g", 32),
 		} {
-			if _, err := holdfast.ParseOwner(s); !errors.Is(err, holdfast.ErrInvalid) {
-				t.Errorf("ParseOwner(%q): %v", s, err)
+			if _, err := holdfast.ParseOwner(text); !errors.Is(err, holdfast.ErrInvalid) {
+				s.Errorf("ParseOwner(%q): %v", text, err)
 			}
 		}
 	})
@@ -114,16 +136,12 @@ func TestOwnersCanBeReadBack(t *testing.T) {
 // A16: a hold is given back by itself alone. An owner that is used again, or
 // somebody else with the same owner, cannot take it along.
 func TestA16_UnlockMatchesItsOwnHold(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		first := kit.Must(t)(w.Lock(c).Lock(ctx))
-		second := kit.Must(t)(w.Lock(c).Lock(ctx))
-		kit.Unlock(t, first) // in any order
-		kit.WantError(t, first.Unlock(), holdfast.ErrNotHeld)
-		kit.WantError(t, first.Unlock(), holdfast.ErrNotHeld)
-		w.WantCount("x", second.Owner(), 1)
-		kit.Unlock(t, second)
-		w.WantCount("x", second.Owner(), 0)
+	nesting(t, func(s *stage) {
+		first, second := s.in(s.ctx), s.in(s.ctx)
+		s.unlock(first) // in any order
+		kit.WantError(s.T, first.Unlock(), holdfast.ErrNotHeld)
+		kit.WantError(s.T, first.Unlock(), holdfast.ErrNotHeld)
+		s.alone(second)
+		s.free()
 	})
 }

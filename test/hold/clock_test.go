@@ -3,7 +3,6 @@ package hold
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,71 +16,69 @@ import (
 
 // What it costs when the clocks of a client and of its servers are not the same.
 
-// heldUp makes a client whose clock is a minute ahead, and whose next acquire
-// reaches the server 51 s after it was sent, when that still finds it in time.
-func heldUp(w *kit.World) (*holdfast.Client, *memdriver.Driver) {
-	w.Server.SetClock(-time.Minute)
-	c, d := w.Client()
-	kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 51 * time.Second})
-	return c, d
-}
+// heldUp has the next acquire reach the server after 51 s. A client whose clock is a minute ahead sends it so that it is in
+// time even then.
+var heldUp = memdriver.Fault{DelayRequest: 51 * time.Second}
+
+// shortly is how long a lock may stand that nobody holds after a send whose limit was far off: until the next look.
+const shortly = 3100 * time.Millisecond
 
 // wantGone watches for two minutes, in which something is to stand in Redis that
 // nobody holds, and checks that it is not there for long.
-func wantGone(w *kit.World, within time.Duration) {
-	w.T.Helper()
+func (s *stage) wantGone() {
+	s.Helper()
 	const step = 100 * time.Millisecond
 	var stood time.Duration
 	for range 2 * time.Minute / step {
 		time.Sleep(step)
-		if len(w.Kind.Stands(w.Ask, "x")) > 0 {
+		if len(s.Kind.Stands(s.Ask, "x")) > 0 {
 			stood += step
 		}
 	}
-	if stood == 0 {
-		w.T.Error("the acquire that was held up never came")
+	if stood == 0 || stood > shortly { // 0: the acquire that was held up never came
+		s.Errorf("for %v, the lock was held by nobody", stood)
 	}
-	if stood > within {
-		w.T.Errorf("for %v, the lock was held by nobody", stood)
-	}
-	w.WantNothing()
+	s.WantNothing()
 }
 
-// shortly is how long a lock may stand that nobody holds after a send whose limit
-// was far off: until the next look.
-const shortly = 3100 * time.Millisecond
-
-// The first call of a client whose clock is ahead is held up; the call has failed
-// long before it comes.
+// The first call of a client whose clock is ahead is held up.
 func TestFirstCallHeldUp(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := heldUp(w)
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		kit.Fails(t, context.DeadlineExceeded)(w.Lock(c).Lock(ctx))
-		wantGone(w, shortly)
-	})
+	lost := memdriver.Fault{LoseRequest: true}
+	for name, test := range map[string]struct {
+		releases []memdriver.Fault
+		use      func(s *stage)
+	}{
+		"the call has failed":         {use: func(s *stage) { s.givesUp(background, time.Second) }},
+		"its clean-up fails at first": {[]memdriver.Fault{lost, lost, lost, lost}, func(s *stage) { s.givesUp(background, time.Second) }},
+		"its repetition was answered": {use: func(s *stage) { // it comes when the hold has been given back
+			h := s.lock()
+			time.Sleep(20 * time.Second)
+			s.alone(h)
+			s.free()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds(t, func(s *stage) {
+				s.Server.SetClock(-time.Minute)
+				s.first(map[string][]memdriver.Fault{"acquire": {heldUp}, "release": test.releases})
+				test.use(s)
+				s.wantGone()
+			})
+		})
+	}
 }
 
-// The same, and the first releases of the clean-up are lost, so that they, too,
-// might come until then.
-func TestFirstCallHeldUpAndItsCleanUp(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, d := heldUp(w)
-		var acquires, releases atomic.Int32
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
-			switch {
-			case call.Script.Name() == "acquire" && acquires.Add(1) == 1:
-				return memdriver.Fault{DelayRequest: 51 * time.Second}
-			case call.Script.Name() == "release" && releases.Add(1) <= 4:
-				return memdriver.Fault{LoseRequest: true}
-			}
-			return memdriver.Fault{}
-		})
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		kit.Fails(t, context.DeadlineExceeded)(w.Lock(c).Lock(ctx))
-		wantGone(w, shortly)
+// The same, and somebody else holds the lock when it comes: it does nothing then, nor later.
+func TestFirstCallHeldUpBesideAHolder(t *testing.T) {
+	kinds(t, func(s *stage) {
+		s.Server.SetClock(-time.Minute)
+		kit.Once(s.d, "acquire", heldUp)
+		s.givesUp(background, time.Second)
+		h := s.beside()
+		time.Sleep(2 * time.Minute)
+		s.trusts(h)
+		s.unlock(h)
+		s.WantNothing()
 	})
 }
 
@@ -89,8 +86,7 @@ func TestFirstCallHeldUpAndItsCleanUp(t *testing.T) {
 func TestFirstPermitsHeldUp(t *testing.T) {
 	for name, acquire := range map[string]func(ctx context.Context, c *holdfast.Client) error{
 		"permits": func(ctx context.Context, c *holdfast.Client) error {
-			_, err := c.NewPermitSemaphore("x").Acquire(ctx, 2)
-			return err
+			return errOf(c.NewPermitSemaphore("x").Acquire(ctx, 2))
 		},
 		"counter": func(ctx context.Context, c *holdfast.Client) error {
 			return c.NewUnleasedSemaphore("x").Acquire(ctx, 2)
@@ -98,7 +94,9 @@ func TestFirstPermitsHeldUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.PermitsWorld(t, 3, func(t *testing.T, w *kit.World) {
-				c, _ := heldUp(w)
+				w.Server.SetClock(-time.Minute)
+				c, d := w.Client()
+				kit.Once(d, "acquire", heldUp)
 				ctx, cancel := context.WithTimeout(background, time.Second)
 				defer cancel()
 				kit.WantError(t, acquire(ctx, c), context.DeadlineExceeded)
@@ -109,59 +107,19 @@ func TestFirstPermitsHeldUp(t *testing.T) {
 	}
 }
 
-// The same, and its repetition was answered: the first one comes when the hold
-// has been given back.
-func TestFirstCallHeldUpAndRepeated(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := heldUp(w)
-		h := kit.Must(t)(w.Lock(c).Lock(background))
-		time.Sleep(20 * time.Second)
-		w.WantCount("x", h.Owner(), 1)
-		kit.Unlock(t, h)
-		w.WantCount("x", holdfast.Owner{}, 0)
-		wantGone(w, shortly)
-	})
-}
-
-// The same, and somebody else holds the lock when it comes: it does nothing then,
-// nor later.
-func TestFirstCallHeldUpBesideAHolder(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := heldUp(w)
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		kit.Fails(t, context.DeadlineExceeded)(w.Lock(c).Lock(ctx))
-		other, _ := w.Client()
-		h := kit.Must(t)(w.Rival(other).Lock(background))
-		time.Sleep(2 * time.Minute)
-		if err := h.Context().Err(); err != nil {
-			t.Errorf("the holder's context: %v", context.Cause(h.Context()))
-		}
-		kit.Unlock(t, h)
-		w.WantNothing()
-	})
-}
-
 // Close does not wait for a clock that is far off.
 func TestCloseAfterAFirstCallHeldUp(t *testing.T) {
 	for _, after := range []time.Duration{0, 2 * time.Second, 20 * time.Second} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
-			kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-				w.Server.SetClock(-time.Minute)
-				c, d := w.Client()
-				kit.Once(d, "acquire", memdriver.Fault{LoseReply: true})
-				ctx, cancel := context.WithTimeout(background, time.Second)
-				defer cancel()
-				kit.Fails(t, context.DeadlineExceeded)(w.Lock(c).Lock(ctx))
+			kinds(t, func(s *stage) {
+				s.Server.SetClock(-time.Minute)
+				kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+				s.givesUp(background, time.Second)
 				time.Sleep(after)
 				start := time.Now()
-				if err := c.Close(); err != nil {
-					t.Errorf("Close: %v", err)
-				}
-				if took := time.Since(start); took >= holdfast.DefaultTimeout {
-					t.Errorf("Close took %v", took)
-				}
-				w.WantNothing()
+				kit.OK(s.T, s.c.Close())
+				s.within(start, 0, holdfast.DefaultTimeout-1)
+				s.WantNothing()
 			})
 		})
 	}
@@ -172,94 +130,79 @@ func TestCloseAfterAFirstCallHeldUp(t *testing.T) {
 func TestClocksApart(t *testing.T) {
 	for _, apart := range []time.Duration{-time.Hour, -3 * time.Second, 0, 3 * time.Second, time.Hour} {
 		t.Run(fmt.Sprint(apart), func(t *testing.T) {
-			kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-				w.Server.SetClock(apart)
-				n := &nodes{servers: []*memdriver.Server{w.Server}}
-				c := n.client(t)
+			kinds(t, func(s *stage) {
+				s.Server.SetClock(apart)
+				sent := kit.Count(s.d)
 				for range 5 {
-					kit.Unlock(t, kit.Must(t)(w.Lock(c).Lock(background)))
+					s.unlock(s.lock())
 				}
-				if late := n.late.Load(); late > 1 || late > 0 && apart <= 0 {
-					t.Errorf("%d sends in vain", late)
+				if late := sent.All() - 10; late < 0 || late > 1 || late > 0 && apart <= 0 {
+					s.Errorf("%d sends in vain", late)
 				}
 			})
 		})
 	}
 }
 
-// nodes are servers in memory that have the slots in turn, behind one driver that
-// counts the sends which a server has found late.
+// nodes are two servers in memory that have the slots in turn, behind one driver. The first one has x, and is listened to.
 type nodes struct {
-	servers []*memdriver.Server
-	drivers []*memdriver.Driver
-	late    atomic.Int32
+	*memdriver.Driver
+
+	second *memdriver.Driver
 }
 
-func (n *nodes) client(t *testing.T) *holdfast.Client {
-	t.Helper()
-	for _, s := range n.servers {
-		n.drivers = append(n.drivers, s.Driver())
-	}
-	c, err := testclient.New(n, holdfast.WithoutIdentity())
-	kit.OK(t, err)
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return c
-}
-
-// of returns the node that has a key; the first one has x.
-func (n *nodes) of(key string) int { return (script.Slot(key) + script.Slot("x")) % len(n.drivers) }
+// onSecond reports whether the second node has a key.
+func onSecond(key string) bool { return (script.Slot(key)+script.Slot("x"))%2 == 1 }
 
 // Eval asks the node that has the slot.
 func (n *nodes) Eval(ctx context.Context, call driver.Call) (any, error) {
-	reply, err := n.drivers[n.of(call.Keys[0])].Eval(ctx, call)
-	if a, wrong := script.Parse(reply); err == nil && wrong == nil && a.Code == script.Late {
-		n.late.Add(1)
+	if onSecond(call.Keys[0]) {
+		return n.second.Eval(ctx, call)
 	}
-	return reply, err
+	return n.Driver.Eval(ctx, call)
 }
 
-func (n *nodes) EvalReplicated(ctx context.Context, call driver.Call, _ int, _ time.Duration) (any, int, error) {
-	reply, err := n.Eval(ctx, call)
-	return reply, 0, err
+func (n *nodes) Slotted() bool { return true }
+
+// onNodes has two locks of each kind, x on the first node and another one on the second, whose clock is ahead.
+func onNodes(t *testing.T, ahead time.Duration, f func(s *stage, n *nodes, there kit.AnyLock)) {
+	t.Helper()
+	name := "y"
+	for !onSecond(name) {
+		name += "y"
+	}
+	kinds(t, func(s *stage) {
+		second, err := memdriver.NewServer()
+		kit.OK(s.T, err)
+		s.Cleanup(second.Close)
+		second.SetClock(ahead)
+		n := &nodes{s.Server.Driver(), second.Driver()}
+		c, err := testclient.New(n, holdfast.WithoutIdentity())
+		kit.OK(s.T, err)
+		s.Cleanup(func() { kit.OK(s.T, c.Close()) })
+		s.l = s.Kind.Lock(c, "x")
+		f(s, n, s.Kind.Lock(c, name))
+	})
 }
-
-func (n *nodes) Check() error { return nil }
-
-func (n *nodes) Slotted() bool { return len(n.drivers) > 1 }
-func (n *nodes) PublishCommand(ctx context.Context) (string, error) {
-	return n.drivers[0].PublishCommand(ctx)
-}
-
-// Listen listens on the first node: nobody waits here.
-func (n *nodes) Listen(sink func(driver.Event)) driver.Listener { return n.drivers[0].Listen(sink) }
 
 // Two nodes of a cluster whose clocks differ by 3 s: after the first call on each
 // slot, no send is in vain.
 func TestClocksOfTwoNodes(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		second, err := memdriver.NewServer()
-		kit.OK(t, err)
-		t.Cleanup(second.Close)
-		second.SetClock(3 * time.Second)
-		n := &nodes{servers: []*memdriver.Server{w.Server, second}}
-		c := n.client(t)
-		locks := []kit.AnyLock{w.Kind.Lock(c, "x"), w.Kind.Lock(c, elsewhere(w, n))}
-		for round := range 20 {
-			for _, mu := range locks {
-				h := kit.Must(t)(mu.Lock(background))
+	onNodes(t, 3*time.Second, func(s *stage, n *nodes, there kit.AnyLock) {
+		use := func() {
+			for _, l := range []kit.AnyLock{s.l, there} {
+				h := s.must(l.Lock(background))
 				time.Sleep(100 * time.Millisecond)
-				kit.Unlock(t, h)
-			}
-			if round == 0 {
-				n.late.Store(0)
+				s.unlock(h)
 			}
 		}
-		if late := n.late.Load(); late != 0 {
-			t.Errorf("%d sends in vain after the first round", late)
+		use()
+		here, beyond := kit.Count(n.Driver), kit.Count(n.second)
+		for range 20 {
+			use()
+		}
+		if here.All() != 40 || beyond.All() != 40 {
+			s.Errorf("%d and %d sends for 40 calls each", here.All(), beyond.All())
 		}
 	})
 }
@@ -267,30 +210,10 @@ func TestClocksOfTwoNodes(t *testing.T) {
 // A first call about a slot that is held up is waited for by the clock of the
 // slot's node, not by another's that has answered before.
 func TestFirstCallOfASlotHeldUp(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		second, err := memdriver.NewServer()
-		kit.OK(t, err)
-		t.Cleanup(second.Close)
-		second.SetClock(time.Minute)
-		n := &nodes{servers: []*memdriver.Server{w.Server, second}}
-		c := n.client(t)
-		kit.Unlock(t, kit.Must(t)(w.Kind.Lock(c, elsewhere(w, n)).Lock(background)))
-		kit.Once(n.drivers[n.of("x")], "acquire", memdriver.Fault{DelayRequest: 51 * time.Second})
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		kit.Fails(t, context.DeadlineExceeded)(w.Lock(c).Lock(ctx))
-		wantGone(w, shortly)
+	onNodes(t, time.Minute, func(s *stage, n *nodes, there kit.AnyLock) {
+		s.unlock(s.must(there.Lock(background)))
+		kit.Once(n.Driver, "acquire", heldUp)
+		s.givesUp(background, time.Second)
+		s.wantGone()
 	})
-}
-
-// elsewhere is the name of a lock that is on the second node.
-func elsewhere(w *kit.World, n *nodes) string {
-	w.T.Helper()
-	for i := range 100 {
-		if name := fmt.Sprint("y", i); n.of(name) == 1 {
-			return name
-		}
-	}
-	w.T.Fatal("no name is on the second node")
-	return ""
 }

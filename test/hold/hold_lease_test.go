@@ -2,117 +2,289 @@ package hold
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // A lease of its own is renewed in place of the client's, and is how long the lock of a
 // crashed holder blocks others.
 func TestRenewedLease(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
-		h := kit.Must(t)(w.Lock(c).Lock(background, holdfast.RenewedLease(6*time.Second)))
+	kinds(t, func(s *stage) {
+		h := s.lock(holdfast.RenewedLease(6 * time.Second))
 		time.Sleep(2 * time.Minute) // twenty leases
-		if err := h.Context().Err(); err != nil {
-			t.Fatal(context.Cause(h.Context()))
-		}
-		kit.Away(d)
+		s.trusts(h)
+		kit.Away(s.d)
 		crashed := time.Now()
-		next := kit.Must(t)(w.Rival(other).Lock(background))
-		kit.Took(t, time.Since(crashed), 3*time.Second, 6*time.Second+50*time.Millisecond, "free after %v")
-		kit.Unlock(t, next)
-		kit.WantLost(t, h)
-		d.SetFaults(nil)
-		_ = h.Unlock()
+		s.unlock(s.beside())
+		s.within(crashed, 3*time.Second, 6*time.Second+50*time.Millisecond)
+		kit.WantLost(s.T, h)
+		s.d.SetFaults(nil)
+		s.lost(h)
+	})
+}
+
+// S2: a lease that ran out on one hold does not shorten the next one, and no
+// hold's lease depends on what others asked for.
+func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
+	kinds(t, func(s *stage) {
+		h := s.lock(holdfast.FixedLease(5 * time.Second))
+		kit.LostAt(s.T, h, time.Now())
+		time.Sleep(time.Second)
+		next := s.lock()
+		if ttl := s.Lives(next.Owner()); ttl != 30*time.Second {
+			s.Errorf("a watchdog hold after a short lease lives %v", ttl)
+		}
+		s.lost(h)
+		time.Sleep(10 * time.Minute) // sixty renewals
+		s.alone(next)
+	})
+}
+
+// S1, S7: a nested hold with another lease does not change what the outer one was promised, and giving it back does not either.
+func TestS1_S7_NestedLeaseDoesNotShorten(t *testing.T) {
+	for _, lease := range []time.Duration{time.Hour, time.Second} {
+		nesting(t, func(s *stage) {
+			outer := s.lock(holdfast.FixedLease(time.Hour))
+			inner := s.in(outer.Context(), holdfast.FixedLease(lease))
+			if got := s.Lives(outer.Owner()); got != time.Hour {
+				s.Errorf("TTL %v after a nested hold", got)
+			}
+			time.Sleep(time.Minute)
+			s.unlock(inner)
+			if got := s.Lives(outer.Owner()); got != 59*time.Minute {
+				s.Errorf("TTL %v after a partial unlock", got)
+			}
+			s.alone(outer)
+		})
+	}
+}
+
+// S6: an inner fixed lease does not end the renewal of the outer hold.
+func TestS6_MixedLeases(t *testing.T) {
+	nesting(t, func(s *stage) {
+		outer := s.lock()
+		s.unlock(s.in(outer.Context(), holdfast.FixedLease(time.Minute)))
+		time.Sleep(10 * time.Minute) // sixty renewals
+		s.alone(outer)
+
+		// And the other way round: the watchdog stops with the hold it renewed for.
+		outer = s.lock(holdfast.FixedLease(time.Minute))
+		start := time.Now()
+		inner := s.in(outer.Context())
+		time.Sleep(2 * time.Minute)
+		s.unlock(inner)
+		kit.Took(s.T, kit.LostAt(s.T, outer, start), 0, 151*time.Second, "the outer hold lasted %v")
+		s.lost(outer)
 	})
 }
 
 // Of an owner's holds, the longest of the leases that are renewed is.
 func TestRenewedLeasesNested(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		outer := kit.Must(t)(w.Lock(c).Lock(background, holdfast.RenewedLease(5*time.Second)))
-		left := func() time.Duration { return time.Until(outer.Deadline()) }
-		inner := kit.Must(t)(w.Lock(c).Lock(outer.Context(), holdfast.RenewedLease(time.Minute)))
+	nesting(t, func(s *stage) {
+		outer := s.lock(holdfast.RenewedLease(5 * time.Second))
+		inner := s.in(outer.Context(), holdfast.RenewedLease(time.Minute))
 		time.Sleep(5 * time.Minute)
-		if got := left(); got < 30*time.Second {
-			t.Errorf("%v left beside a lease of a minute", got)
-		}
-		kit.Unlock(t, inner)
+		kit.Took(s.T, time.Until(outer.Deadline()), 30*time.Second, time.Minute, "%v left beside a lease of a minute")
+		s.unlock(inner)
 		time.Sleep(5 * time.Minute)
-		if got := left(); got > 5*time.Second || got < 2*time.Second {
-			t.Errorf("%v left of a lease of 5 s", got)
-		}
-		kit.Unlock(t, outer)
+		kit.Took(s.T, time.Until(outer.Deadline()), 2*time.Second, 5*time.Second, "%v left of a lease of 5 s")
+		s.unlock(outer)
 	})
+}
+
+// Leases that change again and again do not put off a renewal that is due.
+func TestChangingLeasesAreRenewed(t *testing.T) {
+	nesting(t, func(s *stage) {
+		var holds []*holdfast.Hold
+		for i := range 10 {
+			holds = append(holds, s.in(s.ctx, holdfast.RenewedLease(3*time.Second-time.Duration(i)*100*time.Millisecond)))
+		}
+		for _, h := range holds {
+			time.Sleep(600 * time.Millisecond)
+			s.trusts(h)
+			s.unlock(h)
+		}
+	})
+}
+
+// A nested hold whose outer hold is gone is not granted in silence.
+func TestNestedIntoNothingIsLost(t *testing.T) {
+	nesting(t, func(s *stage) {
+		outer := s.lock()
+		ctx := holdfast.WithOwner(background, outer.Owner())
+		s.Wipe()
+		kit.Fails(s.T, holdfast.ErrLost)(s.l.Lock(outer.Context()))
+		kit.WantError(s.T, context.Cause(outer.Context()), holdfast.ErrLost)
+		kit.Fails(s.T, holdfast.ErrLost)(s.l.Lock(ctx))
+		s.lost(outer)
+		s.unlock(s.in(ctx)) // with nothing of the old left, the owner starts anew
+	})
+}
+
+// WithMaxHold ends a hold, whatever its lease, and that is told as such.
+func TestMaxHoldEndsRenewal(t *testing.T) {
+	for _, lease := range []time.Duration{holdfast.DefaultLease, time.Minute, time.Hour} {
+		kinds(t, func(s *stage) {
+			start := time.Now()
+			h := s.lock(holdfast.RenewedLease(lease))
+			kit.Took(s.T, kit.LostAt(s.T, h, start), 118*time.Second, 2*time.Minute, "lost after %v")
+			var lost *holdfast.LostError
+			if err := context.Cause(h.Context()); !errors.As(err, &lost) || lost.Reason != holdfast.LostMaxHoldOver {
+				s.Error(err)
+			}
+			s.lost(h)
+			kit.Fails(s.T, holdfast.ErrInvalid)(s.l.Lock(background, holdfast.FixedLease(3*time.Minute)))
+		}, holdfast.WithMaxHold(2*time.Minute))
+	}
+}
+
+// Nested holds do not stretch WithMaxHold, nor does Extend on one, nor are they promised more than it leaves.
+func TestNestedHoldsKeepToMaxHold(t *testing.T) {
+	for name, nest := range map[string]func(s *stage, outer *holdfast.Hold){
+		"again and again": func(s *stage, outer *holdfast.Hold) {
+			for range 60 {
+				inner, err := s.l.Lock(outer.Context())
+				if err != nil {
+					return
+				}
+				time.Sleep(10 * time.Second)
+				if inner.Unlock() != nil {
+					return
+				}
+			}
+		},
+		"extended": func(s *stage, outer *holdfast.Hold) {
+			time.Sleep(50 * time.Second)
+			inner := s.in(outer.Context(), holdfast.FixedLease(10*time.Millisecond))
+			_ = inner.Extend(background, 59*time.Second) // or it is refused
+		},
+		"kept": func(s *stage, outer *holdfast.Hold) {
+			time.Sleep(50 * time.Second)
+			kit.Fails(s.T, holdfast.ErrInvalid)(s.l.Lock(outer.Context(), holdfast.MinHold(40*time.Second)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nesting(t, func(s *stage) {
+				start := time.Now()
+				outer := s.lock()
+				nest(s, outer)
+				kit.Took(s.T, kit.LostAt(s.T, outer, start), 0, 61*time.Second, "lost after %v")
+				s.lost(outer)
+			}, holdfast.WithMaxHold(time.Minute))
+		})
+	}
+}
+
+// A grant that too few replicas have acknowledged is given back: a nested one, and the outer one stays; that of one who has waited, and
+// the next one is told.
+func TestUnacknowledgedGrantIsGivenBack(t *testing.T) {
+	kinds(t, func(s *stage) {
+		if s.Kind.Nests {
+			s.Server.SetReplicas(2)
+			outer := s.lock()
+			s.Server.SetReplicas(1)
+			kit.Fails(s.T, holdfast.ErrNotReplicated)(s.l.Lock(outer.Context()))
+			time.Sleep(time.Minute)
+			s.alone(outer)
+		}
+		s.Server.SetReplicas(1)
+		h := s.beside()
+		failed := s.waits(background)
+		time.Sleep(time.Second)
+		s.unlock(h)
+		kit.WantError(s.T, (<-failed).Err, holdfast.ErrNotReplicated)
+		start := time.Now()
+		s.unlock(s.beside())
+		s.within(start, 0, 200*time.Millisecond)
+	}, holdfast.WithReplicaAck(2, time.Second))
+}
+
+// It is given back also if Redis is away for longer than the client's lease, but not for as long as that of the call.
+func TestUntrustedGrantOfALongLeaseIsGivenBack(t *testing.T) {
+	kinds(t, func(s *stage) {
+		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
+		})
+		kit.Fails(s.T, holdfast.ErrNotReplicated)(s.l.TryLock(background, holdfast.FixedLease(10*time.Minute)))
+		time.Sleep(2 * time.Minute)
+		s.d.SetFaults(nil)
+		time.Sleep(30 * time.Second)
+		s.free()
+	}, holdfast.WithReplicaAck(1, 100*time.Millisecond))
 }
 
 // Several locks are inspected at once.
 func TestInspectSeveral(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...)
+	fake(t, func(s *stage) {
+		m := holdfast.NewMultiLock(kit.Mutexes(s.c, "a", "b")...)
 		state := func() holdfast.State {
-			t.Helper()
+			s.Helper()
 			found, err := m.Inspect(background)
 			if err != nil || found.Name != "a+b" || len(found.Parts) != 2 || found.Parts[1].Name != "b" {
-				t.Fatalf("%+v, %v", found, err)
+				s.Fatalf("%+v, %v", found, err)
 			}
 			return found
 		}
 		if state().Locked() {
-			t.Error("locked, but free")
+			s.Error("locked, but free")
 		}
-		one := kit.Must(t)(c.NewMutex("a").Lock(background))
-		if s := state(); s.Locked() || s.HeldBy(one.Owner()) || !s.Parts[0].HeldBy(one.Owner()) || s.TTL != 0 {
-			t.Errorf("%+v: one part is held", s)
+		one := s.must(s.c.NewMutex("a").Lock(background))
+		if found := state(); found.Locked() || found.HeldBy(one.Owner()) || !found.Parts[0].HeldBy(one.Owner()) || found.TTL != 0 {
+			s.Errorf("%+v: one part is held", found)
 		}
-		kit.Unlock(t, one)
-		h := kit.Must(t)(m.Lock(background))
-		if s := state(); !s.Locked() || !s.HeldBy(h.Owner()) || s.Count(h.Owner()) != 1 || s.TTL != 30*time.Second {
-			t.Errorf("%+v: all parts are held", s)
+		s.unlock(one)
+		h := s.must(m.Lock(background))
+		if found := state(); !found.Locked() || !found.HeldBy(h.Owner()) || found.Count(h.Owner()) != 1 || found.TTL != 30*time.Second {
+			s.Errorf("%+v: all parts are held", found)
 		}
-		kit.Unlock(t, h)
-		_, err := holdfast.NewMultiLock(append(kit.Mutexes(c, "a"), holdfast.Locker(foreign{}))...).Inspect(background)
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		s.unlock(h)
+		foreign := struct{ holdfast.Locker }{s.c.NewMutex("b")} // a lock from elsewhere
+		kit.WantError(s.T, errOf(holdfast.NewMultiLock(s.c.NewMutex("a"), foreign).Inspect(background)), holdfast.ErrInvalid)
 
-		s := kit.Several(w, 5)
-		red := s.Redlock("x")
-		h = kit.Must(t)(red.Lock(background))
+		red := kit.Several(s.World, 5).Redlock("x")
+		h = s.must(red.Lock(background))
 		time.Sleep(time.Second)
 		found, err := red.Inspect(background)
 		if err != nil || !found.Locked() || len(found.Parts) != 5 || found.TTL <= 0 {
-			t.Errorf("%+v, %v", found, err)
+			s.Errorf("%+v, %v", found, err)
 		}
-		kit.Unlock(t, h)
+		s.unlock(h)
 	})
 }
 
-// foreign is a lock from elsewhere.
-type foreign struct{ holdfast.Locker }
-
-func (foreign) Name() string { return "foreign" }
-
-// Leases that change again and again do not put off a renewal that is due.
-func TestChangingLeasesAreRenewed(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		var holds []*holdfast.Hold
-		for i := range 10 {
-			lease := 3*time.Second - time.Duration(i)*100*time.Millisecond
-			holds = append(holds, kit.Must(t)(w.Lock(c).Lock(ctx, holdfast.RenewedLease(lease))))
-		}
-		for _, h := range holds {
-			time.Sleep(600 * time.Millisecond)
-			if err := h.Context().Err(); err != nil {
-				t.Fatal(context.Cause(h.Context()))
+// A hold is printed in words, whatever it is of.
+func TestHoldIsPrinted(t *testing.T) {
+	fake(t, func(s *stage) {
+		want := func(h *holdfast.Hold, want string) {
+			s.Helper()
+			if got := fmt.Sprint(h); got != want {
+				s.Errorf("%s, want %s", got, want)
 			}
-			kit.Unlock(t, h)
 		}
+		x, y := s.c.NewMutex("x\n"), s.c.NewRWMutex("{x\n}2")
+		h := s.must(x.Lock(background))
+		owner := h.Owner().String()
+		want(h, `mutex "x\n", held by `+owner)
+		kit.Force(s.T, x)
+		<-h.Context().Done()
+		want(h, `mutex "x\n", lost by `+owner)
+		both := holdfast.NewMultiLock(x, y)
+		h = s.must(both.Lock(background))
+		want(h, fmt.Sprintf("multi %q, held by %v", both.Name(), h.Owner()))
+		want(h.Parts()[1], `write "{x\n}2", held by `+h.Owner().String())
+		s.unlock(h)
+		want(h, fmt.Sprintf("multi %q, given up by %v", both.Name(), h.Owner()))
+		h = s.must(y.RLock(background))
+		detached, err := h.Detach()
+		kit.OK(s.T, err)
+		want(h, `read "{x\n}2", given up by `+detached.String())
+		s.unlock(s.must(y.RLocker().Adopt(background, detached)))
 	})
 }

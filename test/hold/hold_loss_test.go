@@ -3,6 +3,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,45 +15,40 @@ import (
 // Loss is told before the key can expire, and only then.
 
 func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
-	for name, fault := range map[string]memdriver.Fault{
-		"requests lost": {LoseRequest: true},
-		"replies lost":  {LoseReply: true},
-		"refused":       {Refuse: errors.New("connection refused")},
-		"delayed":       {DelayRequest: 3 * time.Second},
-	} {
-		for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, 10 * time.Minute} {
+	for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, 10 * time.Minute} {
+		for name, fault := range map[string]memdriver.Fault{
+			"requests lost": {LoseRequest: true},
+			"replies lost":  {LoseReply: true},
+			"refused":       {Refuse: errors.New("connection refused")},
+			"delayed":       {DelayRequest: min(2*lease, 3*time.Second)},
+		} {
 			t.Run(name+"/"+lease.String(), func(t *testing.T) {
-				kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-					if lease > holdfast.DefaultLease && w.Kind != kit.MutexKind {
+				kinds(t, func(s *stage) {
+					if lease > holdfast.DefaultLease && s.Kind != kit.MutexKind {
 						return // hundreds of renewals, which the others do not make differently
 					}
-					c, d := w.Client(holdfast.WithLease(lease))
-					h := kit.Must(t)(w.Lock(c).Lock(background))
-					kit.Silent(d, fault)
-					if name == "delayed" && lease <= time.Second {
-						kit.Silent(d, memdriver.Fault{DelayRequest: 2 * lease})
-					}
+					h := s.lock()
+					kit.Silent(s.d, fault)
 					start := time.Now()
-					took := kit.LostAt(t, h, start)
-					if left := w.Lives(h.Owner()); left <= 0 {
-						t.Errorf("the key had expired when the loss was told after %v", took)
+					took := kit.LostAt(s.T, h, start)
+					if s.Lives(h.Owner()) <= 0 {
+						s.Errorf("the key had expired when the loss was told after %v", took)
 					}
-					other, _ := w.Client()
-					kit.Fails(t, holdfast.ErrLocked)(w.Rival(other).TryLock(background))
+					kit.Fails(s.T, holdfast.ErrLocked)(s.rival.TryLock(background))
 					if trusted := lease * 98 / 100; took < trusted-3*time.Millisecond {
-						t.Errorf("lost after %v, with the key good for %v", took, lease)
+						s.Errorf("lost after %v, with the key good for %v", took, lease)
 					}
-					d.SetFaults(nil)
+					s.d.SetFaults(nil)
 					if deadline := h.Deadline().Sub(start); deadline != took {
-						t.Errorf("deadline after %v, lost after %v", deadline, took)
+						s.Errorf("deadline after %v, lost after %v", deadline, took)
 					}
 					err := h.Unlock()
-					kit.WantError(t, err, holdfast.ErrLost, holdfast.ErrNotHeld)
+					kit.WantError(s.T, err, holdfast.ErrLost, holdfast.ErrNotHeld)
 					var lost *holdfast.LostError
 					if !errors.As(err, &lost) || lost.Name != "x" || lost.Reason == "" {
-						t.Errorf("Unlock: %#v", err)
+						s.Errorf("Unlock: %#v", err)
 					}
-				})
+				}, holdfast.WithLease(lease))
 			})
 		}
 	}
@@ -60,272 +56,244 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 
 // A renewal that arrives after its holder lost trust does not keep the lock.
 func TestLateRenewalsDoNotOutliveTrust(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		h := kit.Must(t)(w.Lock(c).Lock(background))
+	kinds(t, func(s *stage) {
+		h := s.lock()
 		start := time.Now()
-		kit.Silent(d, memdriver.Fault{DelayRequest: 25 * time.Second})
-		kit.LostAt(t, h, start)
-		other, _ := w.Client()
-		kit.Unlock(t, kit.Must(t)(w.Rival(other).Lock(background)))
-		kit.Took(t, time.Since(start), 0, 31*time.Second, "the next owner got it after %v")
-		d.SetFaults(nil)
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+		kit.Silent(s.d, memdriver.Fault{DelayRequest: 25 * time.Second})
+		kit.LostAt(s.T, h, start)
+		s.unlock(s.beside())
+		s.within(start, 0, 31*time.Second)
+		s.d.SetFaults(nil)
+		s.lost(h)
 	})
 }
 
+// A lock that somebody deletes, or overwrites, is noticed at the next renewal.
 func TestDeletedKeyIsNoticedAtTheNextRenewal(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		h := kit.Must(t)(w.Lock(c).Lock(background))
-		time.Sleep(5 * time.Second)
-		w.Wipe()
-		if took := kit.LostAt(t, h, time.Now()); took > 10*time.Second { // a third of the lease
-			t.Errorf("noticed after %v", took)
-		}
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-	})
+	for name, take := range map[string]func(s *stage){
+		"deleted":     func(s *stage) { s.Wipe() },
+		"overwritten": func(s *stage) { s.Do("SET", "x", "something else") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds(t, func(s *stage) {
+				h := s.lock()
+				time.Sleep(5 * time.Second)
+				take(s)
+				start := time.Now()
+				kit.LostAt(s.T, h, start)
+				s.within(start, 0, 10*time.Second) // a third of the lease
+				s.lost(h)
+				s.Do("DEL", "x")
+				time.Sleep(time.Minute) // what a reader has left
+			})
+		})
+	}
+}
+
+// A key that is no lock any more ends no other hold of its batch.
+func TestOneBadKeyEndsNoOther(t *testing.T) {
+	for name, spoil := range map[string]func(s *stage, evil *holdfast.Hold){
+		"string": func(s *stage, _ *holdfast.Hold) { s.Do("SET", "x", "something else") },
+		"field":  func(s *stage, evil *holdfast.Hold) { s.Do("HSET", "x", evil.Owner().String(), "junk") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(s *stage) {
+				first := s.must(s.c.NewMutex("first").Lock(background))
+				evil := s.lock()
+				last := s.must(s.c.NewMutex("last").Lock(background))
+				spoil(s, evil)
+				time.Sleep(2 * time.Minute)
+				s.trusts(first)
+				s.trusts(last)
+				s.unlock(first, last)
+				s.Do("DEL", "x")
+				_ = evil.Unlock() // it is lost, or not
+			})
+		})
+	}
 }
 
 func TestForcedUnlockIsToldAtOnce(t *testing.T) {
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		for _, fixed := range []bool{false, true} {
-			kit.FakeKind(t, k, func(t *testing.T, w *kit.World) {
-				c, _ := w.Client()
-				var options []holdfast.LockOption
-				if fixed {
-					options = append(options, holdfast.FixedLease(time.Hour))
-				}
-				h := kit.Must(t)(w.Lock(c).Lock(background, options...))
+	for name, lease := range map[string]holdfast.LockOption{
+		"renewed": holdfast.RenewedLease(holdfast.DefaultLease), "fixed": holdfast.FixedLease(time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds(t, func(s *stage) {
+				h := s.lock(lease)
 				time.Sleep(1100 * time.Millisecond)
-				operator, _ := w.Client()
-				start := time.Now()
-				was, err := w.Lock(operator).ForceUnlock(background)
-				if err != nil || !was {
-					t.Fatalf("ForceUnlock: %v, %v", was, err)
-				}
-				bound := 100 * time.Millisecond
+				other, _ := s.Client()
+				operator := s.Lock(other)
+				start, bound := time.Now(), 100*time.Millisecond
+				kit.Force(s.T, operator)
 				switch { // who polls does not listen either
-				case k.Polls && fixed:
+				case s.Kind.Polls && name == "fixed":
 					bound = time.Hour
-				case k.Polls:
+				case s.Kind.Polls:
 					bound = 10 * time.Second
 				}
-				if took := kit.LostAt(t, h, start); took > bound {
-					t.Errorf("fixed %v: told after %v", fixed, took)
+				kit.Took(s.T, kit.LostAt(s.T, h, start), 0, bound, "told after %v")
+				if was, err := operator.ForceUnlock(background); err != nil || was {
+					s.Errorf("ForceUnlock of a free lock: %v, %v", was, err)
 				}
-				was, err = w.Lock(operator).ForceUnlock(background)
-				if err != nil || was {
-					t.Errorf("ForceUnlock of a free lock: %v, %v", was, err)
-				}
-				kit.WantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+				kit.WantError(s.T, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 			})
-		}
-	})
+		})
+	}
 }
 
 // S5: what a forced unlock does not delete goes on being renewed.
 func TestForcedUnlockThatFailsLeavesTheHold(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		h := kit.Must(t)(w.Lock(c).Lock(background))
-		kit.Once(d, "force", memdriver.Fault{LoseRequest: true})
+	kinds(t, func(s *stage) {
+		h := s.lock()
+		kit.Once(s.d, "force", memdriver.Fault{LoseRequest: true})
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		_, err := w.Lock(c).ForceUnlock(ctx)
-		kit.WantError(t, err, context.DeadlineExceeded)
+		kit.WantError(s.T, errOf(s.l.ForceUnlock(ctx)), context.DeadlineExceeded)
 		time.Sleep(10 * time.Minute) // sixty renewals
-		w.WantCount("x", h.Owner(), 1)
-		kit.Unlock(t, h)
+		s.alone(h)
 	})
 }
 
+// A delayed forced unlock does not hit the next holder, nor who has waited, and has the lock since an earlier send of it.
+func TestDelayedForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		kinds(t, func(s *stage) {
+			if waits && s.Kind.Shared() {
+				return // nobody waits
+			}
+			other, _ := s.Client()
+			l := s.Lock(other)
+			first := s.must(l.Lock(background))
+			kit.Once(s.d, "force", late)
+			forced := kit.Aside(func() error { return errOf(s.l.ForceUnlock(background)) })
+			if waits {
+				l = s.rival
+			} else {
+				kit.OK(s.T, <-forced)
+			}
+			h := s.must(l.Lock(background))
+			time.Sleep(time.Second)
+			s.trusts(h)
+			s.WantCount("x", h.Owner(), 1)
+			s.unlock(h)
+			s.lost(first)
+		})
+	}
+}
+
 func TestFixedLeaseEndsWithLoss(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		seen := kit.Count(d)
+	kinds(t, func(s *stage) {
+		seen := kit.Count(s.d)
 		start := time.Now()
-		h := kit.Must(t)(w.Lock(c).Lock(background, holdfast.FixedLease(time.Minute)))
-		took := kit.LostAt(t, h, start)
-		if took >= time.Minute || took < 59*time.Second {
-			t.Errorf("lost after %v", took)
-		}
+		h := s.lock(holdfast.FixedLease(time.Minute))
+		kit.Took(s.T, kit.LostAt(s.T, h, start), 59*time.Second, time.Minute-1, "lost after %v")
 		calls := 1 // to check, once it listens for a forced unlock
-		if w.Kind.Shared() {
+		if s.Kind.Shared() {
 			calls += 11 // somebody may have shortened it, but nobody prolongs it
 		}
 		if seen.Of("renew") > calls {
-			t.Errorf("a fixed lease was renewed: %v", seen)
+			s.Errorf("a fixed lease was renewed: %v", seen)
 		}
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+		s.lost(h)
 	})
 }
 
 func TestExtendMovesTheDeadline(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		h := kit.Must(t)(w.Lock(c).Lock(background, holdfast.FixedLease(10*time.Second)))
+	kinds(t, func(s *stage) {
+		h := s.lock(holdfast.FixedLease(10 * time.Second))
 		start := time.Now()
 		time.Sleep(5 * time.Second)
-		kit.OK(t, h.Extend(background, time.Minute))
-		if left := time.Until(h.Deadline()); left > time.Minute || left < 59*time.Second {
-			t.Errorf("deadline in %v", left)
-		}
-		if err := h.Extend(background, time.Second); err != nil { // never shortens
-			t.Fatal(err)
-		}
-		kit.Took(t, kit.LostAt(t, h, start), 64*time.Second, 65*time.Second, "lost after %v")
-		kit.WantError(t, h.Extend(background, time.Minute), holdfast.ErrLost)
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-		kit.WantError(t, h.Extend(background, time.Minute), holdfast.ErrNotHeld)
+		kit.OK(s.T, h.Extend(background, time.Minute))
+		kit.Took(s.T, time.Until(h.Deadline()), 59*time.Second, time.Minute, "deadline in %v")
+		kit.OK(s.T, h.Extend(background, time.Second)) // never shortens
+		kit.Took(s.T, kit.LostAt(s.T, h, start), 64*time.Second, 65*time.Second, "lost after %v")
+		kit.WantError(s.T, h.Extend(background, time.Minute), holdfast.ErrLost)
+		s.lost(h)
+		kit.WantError(s.T, h.Extend(background, time.Minute), holdfast.ErrNotHeld)
 	})
 }
 
-// WithMaxHold ends a hold, whatever its lease, and that is told as such.
-func TestMaxHoldEndsRenewal(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		for _, lease := range []time.Duration{holdfast.DefaultLease, time.Minute, time.Hour} {
-			c, _ := w.Client(holdfast.WithMaxHold(2 * time.Minute))
-			start := time.Now()
-			h := kit.Must(t)(w.Lock(c).Lock(background, holdfast.RenewedLease(lease)))
-			kit.Took(t, kit.LostAt(t, h, start), 118*time.Second, 2*time.Minute, "lost after %v")
-			var lost *holdfast.LostError
-			if !errors.As(context.Cause(h.Context()), &lost) || lost.Reason != holdfast.LostMaxHoldOver {
-				t.Error(context.Cause(h.Context()))
+// A lease that runs out before the answer comes is no hold.
+func TestLeaseShorterThanTheWay(t *testing.T) {
+	kinds(t, func(s *stage) {
+		kit.Silent(s.d, memdriver.Fault{DelayReply: 20 * time.Millisecond})
+		kit.Fails(s.T, holdfast.ErrLost)(s.l.Lock(background, holdfast.FixedLease(10*time.Millisecond)))
+	})
+}
+
+// A hold is lost, and the caller's context ends after that: the hold's context says why it was lost, whenever it is asked for.
+func TestContextAskedForLateSaysTheLoss(t *testing.T) {
+	fake(t, func(s *stage) {
+		ctx, cancel := context.WithCancelCause(background)
+		h := s.in(ctx)
+		kit.Force(s.T, s.rival)
+		time.Sleep(time.Minute)
+		cancel(errors.New("later"))
+		kit.WantLost(s.T, h)
+		s.lost(h)
+	})
+}
+
+// Unlock of a lost hold says so at once, whatever is being reconciled.
+func TestUnlockOfALostHold(t *testing.T) {
+	kinds(t, func(s *stage) {
+		h := s.lock()
+		kit.Away(s.d)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.Context()), 2500*time.Millisecond)
+		defer cancel()
+		s.Log(errOf(s.l.Lock(ctx))) // reconciled in the background for a while
+		kit.LostAt(s.T, h, time.Now())
+		start := time.Now()
+		s.lost(h)
+		s.within(start, 0, 0)
+		s.heals()
+	}, holdfast.WithLease(3*time.Second))
+}
+
+// losses counts what OnLost is told.
+func losses(n *atomic.Int32) holdfast.ClientOption {
+	return holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { n.Add(1) }})
+}
+
+// OnLost is told of every loss: of one that Unlock finds, and of one at the very moment of Unlock.
+func TestEveryLossIsTold(t *testing.T) {
+	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
+		var told, said atomic.Int32
+		often(t, k, 50, func(s *stage, i int) {
+			var h *holdfast.Hold
+			if i == 0 {
+				h = s.lock()
+				s.Wipe()
+			} else {
+				h = s.lock(holdfast.FixedLease(time.Second))
+				time.Sleep(time.Until(h.Deadline()))
 			}
-			kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-			kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Lock(background, holdfast.FixedLease(3*time.Minute)))
+			if err := h.Unlock(); errors.Is(err, holdfast.ErrLost) {
+				said.Add(1)
+			} else if i == 0 {
+				s.Error(err)
+			}
+			time.Sleep(time.Minute)
+		}, losses(&told))
+		if told.Load() != said.Load() {
+			t.Errorf("%d losses were told, of %d", told.Load(), said.Load())
 		}
 	})
 }
 
 // A proper unlock is never told as a loss.
 func TestUnlockIsNoLoss(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		lost := 0
-		c, _ := w.Client(holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { lost++ }}))
+	var lost atomic.Int32
+	kinds(t, func(s *stage) {
 		for range 100 {
-			h := kit.Must(t)(w.Lock(c).Lock(background))
+			h := s.lock()
 			time.Sleep(1234 * time.Millisecond)
-			kit.Unlock(t, h)
-			if cause := context.Cause(h.Context()); !errors.Is(cause, context.Canceled) {
-				t.Fatalf("cause after Unlock: %v", cause)
-			}
+			s.unlock(h)
+			kit.WantError(s.T, context.Cause(h.Context()), context.Canceled)
 		}
 		time.Sleep(time.Hour)
-		if lost != 0 {
-			t.Errorf("%d losses told", lost)
+		if lost.Load() != 0 {
+			s.Errorf("%d losses told", lost.Load())
 		}
-	})
-}
-
-// S2: a lease that ran out on one hold does not shorten the next one, and no
-// hold's lease depends on what others asked for.
-func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		mu := w.Lock(c)
-		h := kit.Must(t)(mu.Lock(background, holdfast.FixedLease(5*time.Second)))
-		kit.LostAt(t, h, time.Now())
-		time.Sleep(time.Second)
-		next := kit.Must(t)(mu.Lock(background))
-		if ttl := w.Lives(next.Owner()); ttl != 30*time.Second {
-			t.Errorf("a watchdog hold after a short lease lives %v", ttl)
-		}
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-		time.Sleep(10 * time.Minute) // sixty renewals
-		w.WantCount("x", next.Owner(), 1)
-		kit.Unlock(t, next)
-	})
-}
-
-// S1, S7: a nested hold with another lease does not change what the outer one was promised, and giving it back does not either.
-func TestS1_S7_NestedLeaseDoesNotShorten(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		for _, lease := range []time.Duration{time.Hour, time.Second} {
-			c, _ := w.Client()
-			outer := kit.Must(t)(w.Lock(c).Lock(background, holdfast.FixedLease(time.Hour)))
-			wantLives := func(what string, want time.Duration) {
-				t.Helper()
-				if got := w.Lives(outer.Owner()); got != want {
-					t.Errorf("TTL %v %s", got, what)
-				}
-			}
-			inner := kit.Must(t)(w.Lock(c).Lock(outer.Context(), holdfast.FixedLease(lease)))
-			wantLives("after a nested hold", time.Hour)
-			time.Sleep(time.Minute)
-			kit.Unlock(t, inner)
-			wantLives("after a partial unlock", 59*time.Minute)
-			if err := outer.Context().Err(); err != nil {
-				t.Error(context.Cause(outer.Context()))
-			}
-			kit.Unlock(t, outer)
-		}
-	})
-}
-
-// S6: an inner fixed lease does not end the renewal of the outer hold.
-func TestS6_MixedLeases(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		mu := w.Lock(c)
-		outer := kit.Must(t)(mu.Lock(background))
-		inner := kit.Must(t)(mu.Lock(outer.Context(), holdfast.FixedLease(time.Minute)))
-		kit.Unlock(t, inner)
-		time.Sleep(10 * time.Minute) // sixty renewals
-		w.WantCount("x", outer.Owner(), 1)
-		kit.Unlock(t, outer)
-
-		// And the other way round: the watchdog stops with the hold it renewed for.
-		outer = kit.Must(t)(mu.Lock(background, holdfast.FixedLease(time.Minute)))
-		start := time.Now()
-		inner = kit.Must(t)(mu.Lock(outer.Context()))
-		time.Sleep(2 * time.Minute)
-		kit.Unlock(t, inner)
-		kit.Took(t, kit.LostAt(t, outer, start), 0, 151*time.Second, "the outer hold lasted %v")
-		kit.WantError(t, outer.Unlock(), holdfast.ErrLost)
-	})
-}
-
-// A nested hold whose outer hold is gone is not granted in silence.
-func TestNestedIntoNothingIsLost(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		outer := kit.Must(t)(w.Lock(c).Lock(background))
-		w.Wipe()
-		kit.Fails(t, holdfast.ErrLost)(w.Lock(c).Lock(outer.Context()))
-		if cause := context.Cause(outer.Context()); !errors.Is(cause, holdfast.ErrLost) {
-			t.Errorf("the outer hold's cause: %v", cause)
-		}
-		kit.Fails(t, holdfast.ErrLost)(w.Lock(c).Lock(holdfast.WithOwner(background, outer.Owner())))
-		kit.WantError(t, outer.Unlock(), holdfast.ErrLost)
-		// With nothing of the old left, the owner starts anew.
-		kit.Unlock(t, kit.Must(t)(w.Lock(c).Lock(holdfast.WithOwner(background, outer.Owner()))))
-	})
-}
-
-// A lease that runs out before the answer comes is no hold.
-func TestLeaseShorterThanTheWay(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		kit.Silent(d, memdriver.Fault{DelayReply: 20 * time.Millisecond})
-		kit.Fails(t, holdfast.ErrLost)(w.Lock(c).Lock(background, holdfast.FixedLease(10*time.Millisecond)))
-	})
-}
-
-// A hold is lost, and the caller's context ends after that: the hold's context says why it was lost, whenever it is asked for.
-func TestContextAskedForLateSaysTheLoss(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		other, _ := w.Client()
-		ctx, cancel := context.WithCancelCause(background)
-		h := kit.Must(t)(c.NewMutex("x").Lock(ctx))
-		if _, err := other.NewMutex("x").ForceUnlock(background); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		cancel(errors.New("later"))
-		kit.WantLost(t, h)
-		_ = h.Unlock()
-	})
+	}, losses(&lost))
 }

@@ -2,7 +2,7 @@ package hold
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"testing"
 	"time"
 
@@ -12,350 +12,270 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// keeping runs f for every kind that can keep a lock from others.
-func keeping(t *testing.T, f func(t *testing.T, w *kit.World)) {
-	t.Helper()
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		if !k.Shared() {
-			kit.FakeKind(t, k, f)
-		}
-	})
-}
-
 const shortest = 10 * time.Second
 
+var kept = holdfast.MinHold(shortest)
+
 // freeAt checks when others get the lock, since start.
-func freeAt(w *kit.World, c *holdfast.Client, start time.Time, want time.Duration) {
-	w.T.Helper()
-	next := kit.Must(w.T)(w.Lock(c).Lock(background))
+func (s *stage) freeAt(start time.Time, want time.Duration) {
+	s.Helper()
+	s.unlock(s.beside())
 	// One who sleeps asks every three seconds at the latest; polling waiters pause less.
-	if took := time.Since(start); took < want || took > want+200*time.Millisecond {
-		w.T.Errorf("free after %v, want %v", took, want)
-	}
-	kit.Unlock(w.T, next)
+	s.within(start, want, want+200*time.Millisecond)
 }
 
 // However soon it is unlocked, others get the lock when the shortest hold is over, and
 // not much later; however its messages fare.
 func TestMinHold(t *testing.T) {
-	keeping(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
+	keeping(t, func(s *stage) {
 		for _, held := range []time.Duration{0, 5 * time.Second, 12 * time.Second} {
 			start := time.Now()
-			h := kit.Must(t)(w.Lock(c).Lock(background, holdfast.MinHold(shortest)))
+			h := s.lock(kept)
 			time.Sleep(held)
-			kit.Unlock(t, h)
+			s.unlock(h)
 			if h.Context().Err() == nil || !h.Deadline().IsZero() {
-				t.Error("the hold goes on")
+				s.Error("the hold goes on")
 			}
-			kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
-			again, err := w.Lock(c).TryLock(holdfast.WithOwner(background, h.Owner()))
+			kit.WantError(s.T, h.Unlock(), holdfast.ErrNotHeld)
+			again, err := s.l.TryLock(holdfast.WithOwner(background, h.Owner()))
 			if held < shortest {
-				kit.WantError(t, err, holdfast.ErrLocked)
+				kit.WantError(s.T, err, holdfast.ErrLocked)
 			} else {
-				kit.Unlock(t, kit.Must(t)(again, err))
+				s.unlock(s.must(again, err))
 			}
-			freeAt(w, other, start, max(held, shortest))
+			s.freeAt(start, max(held, shortest))
 		}
 		for name, fault := range kit.Faults {
 			start := time.Now()
-			h := kit.Must(t)(w.Lock(c).Lock(background, holdfast.MinHold(shortest)))
-			kit.Once(d, "keep", fault)
+			h := s.lock(kept)
+			kit.Once(s.d, "keep", fault)
 			if err := h.Unlock(); err != nil {
-				t.Errorf("%s: %v", name, err)
+				s.Errorf("%s: %v", name, err)
 			}
-			next := kit.Must(t)(w.Lock(other).Lock(background))
-			if took := time.Since(start); took < shortest || took > shortest+7*time.Second {
-				t.Errorf("%s: free after %v", name, took)
-			}
-			kit.Unlock(t, next)
+			s.unlock(s.beside())
+			kit.Took(s.T, time.Since(start), shortest, shortest+7*time.Second, name+": free after %v")
 		}
+	})
+}
+
+// Who waits already is told until when the lock is kept.
+func TestMinHoldBesideOneWhoWaits(t *testing.T) {
+	keeping(t, func(s *stage) {
+		start := time.Now()
+		h := s.lock(kept)
+		next := kit.Waiting(s.T, s.rival, background)
+		time.Sleep(9500 * time.Millisecond)
+		s.unlock(h)
+		s.unlock(<-next)
+		s.within(start, shortest, shortest+200*time.Millisecond)
 	})
 }
 
 // A nested hold keeps the lock for its own time, whichever is unlocked last.
 func TestMinHoldNested(t *testing.T) {
-	keeping(t, func(t *testing.T, w *kit.World) {
-		if !w.Kind.Nests {
+	keeping(t, func(s *stage) {
+		if !s.Kind.Nests {
 			return
 		}
-		c, _ := w.Client()
-		other, _ := w.Client()
-		outer := kit.Must(t)(w.Lock(c).Lock(background))
-		start := time.Now()
-		inner := kit.Must(t)(w.Lock(c).Lock(outer.Context(), holdfast.MinHold(shortest)))
-		kit.Unlock(t, inner)
-		w.WantCount("x", outer.Owner(), 1)
-		kit.Unlock(t, outer)
-		freeAt(w, other, start, shortest)
+		outer, start := s.lock(), time.Now()
+		s.unlock(s.in(outer.Context(), kept))
+		s.WantCount("x", outer.Owner(), 1)
+		s.unlock(outer)
+		s.freeAt(start, shortest)
 	})
 }
 
 // Neither closing the client nor a crash ends it sooner; force does.
 func TestMinHoldEnds(t *testing.T) {
-	keeping(t, func(t *testing.T, w *kit.World) {
-		other, _ := w.Client()
-		closed, _ := w.Client()
+	keeping(t, func(s *stage) {
+		closed, _ := s.Client()
 		start := time.Now()
-		_ = kit.Must(t)(w.Lock(closed).Lock(background, holdfast.MinHold(shortest)))
+		_ = s.must(s.Lock(closed).Lock(background, kept))
 		time.Sleep(time.Second)
-		kit.OK(t, closed.Close())
-		freeAt(w, other, start, shortest)
+		kit.OK(s.T, closed.Close())
+		s.freeAt(start, shortest)
 
-		crashed, d := w.Client(holdfast.WithLease(3 * time.Second))
+		crashed, d := s.Client(holdfast.WithLease(3 * time.Second))
 		start = time.Now()
-		h := kit.Must(t)(w.Lock(crashed).Lock(background, holdfast.MinHold(shortest)))
+		h := s.must(s.Lock(crashed).Lock(background, kept))
 		kit.Away(d)
-		freeAt(w, other, start, shortest)
-		kit.WantLost(t, h)
+		s.freeAt(start, shortest)
+		kit.WantLost(s.T, h)
 		d.SetFaults(nil)
-		_ = h.Unlock()
+		s.lost(h)
 
-		c, _ := w.Client()
-		kit.Unlock(t, kit.Must(t)(w.Lock(c).Lock(background, holdfast.MinHold(time.Hour))))
+		s.unlock(s.lock(holdfast.MinHold(time.Hour)))
 		start = time.Now()
-		kit.Force(t, w.Lock(other))
-		freeAt(w, other, start, 0)
-	})
-}
-
-// Several locks are kept one by one; a writer who reads on keeps nothing.
-func TestMinHoldOfSeveral(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		other, _ := w.Client()
-		for _, together := range []bool{true, false} {
-			locks := kit.Mutexes(c, "a", "b")
-			if !together {
-				locks[1] = c.NewMutex("b", holdfast.NonReentrant())
-			}
-			start := time.Now()
-			kit.Unlock(t, kit.Must(t)(holdfast.NewMultiLock(locks...).Lock(background, holdfast.MinHold(shortest))))
-			for _, name := range []string{"a", "b"} {
-				kit.Fails(t, holdfast.ErrLocked)(other.NewMutex(name).TryLock(background))
-			}
-			kit.Unlock(t, kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(other, "a", "b")...).Lock(background)))
-			kit.Took(t, time.Since(start), shortest, shortest+time.Second, "free after %v")
-		}
-		m := c.NewRWMutex("x")
-		read := kit.Must(t)(m.Downgrade(kit.Must(t)(m.Lock(background, holdfast.MinHold(shortest)))))
-		kit.Unlock(t, kit.Must(t)(other.NewRWMutex("x").RLock(background, holdfast.Wait(0))))
-		kit.Unlock(t, read)
-		kit.Unlock(t, kit.Must(t)(other.NewRWMutex("x").TryLock(background)))
-	})
-}
-
-// What cannot be kept is refused, before anything is sent.
-func TestMinHoldRefused(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client(holdfast.WithMaxHold(time.Minute))
-		seen := kit.Count(d)
-		for i, try := range []func() (*holdfast.Hold, error){
-			func() (*holdfast.Hold, error) { return c.NewMutex("x").TryLock(background, holdfast.MinHold(0)) },
-			func() (*holdfast.Hold, error) {
-				return c.NewMutex("x").TryLock(background, holdfast.MinHold(time.Hour))
-			},
-			func() (*holdfast.Hold, error) {
-				return c.NewMutex("x").TryLock(background, holdfast.MinHold(2*time.Second), holdfast.FixedLease(time.Second))
-			},
-			func() (*holdfast.Hold, error) {
-				return c.NewRWMutex("x").TryRLock(background, holdfast.MinHold(time.Second))
-			},
-			func() (*holdfast.Hold, error) {
-				return c.NewPermitSemaphore("x").TryAcquire(background, 1, holdfast.MinHold(time.Second))
-			},
-		} {
-			_, err := try()
-			if err == nil {
-				t.Error(i)
-			}
-			kit.WantError(t, err, holdfast.ErrInvalid)
-		}
-		if n := seen.All(); n > 0 {
-			t.Errorf("%d calls were sent", n)
-		}
+		kit.Force(s.T, s.rival)
+		s.freeAt(start, 0)
 	})
 }
 
 // The release of a hold that was kept does not hit the owner's next hold, however long
 // it is delayed.
 func TestDelayedKeepDoesNotHitTheNextHold(t *testing.T) {
-	keeping(t, func(t *testing.T, w *kit.World) {
-		for _, delay := range []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2900 * time.Millisecond} {
-			c, d := w.Client()
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			h := kit.Must(t)(w.Lock(c).Lock(ctx, holdfast.MinHold(3*time.Second)))
-			kit.Once(d, "keep", memdriver.Fault{Repeat: true, RepeatAfter: delay})
-			kit.Unlock(t, h)
-			h = kit.Must(t)(w.Lock(c).Lock(ctx))
+	for _, delay := range []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2900 * time.Millisecond} {
+		keeping(t, func(s *stage) {
+			h := s.in(s.ctx, holdfast.MinHold(3*time.Second))
+			kit.Once(s.d, "keep", memdriver.Fault{Repeat: true, RepeatAfter: delay})
+			s.unlock(h)
+			h = s.in(s.ctx)
 			time.Sleep(time.Minute)
-			if err := h.Context().Err(); err != nil {
-				t.Error(fmt.Errorf("%v: %w", delay, err))
-			}
-			kit.Unlock(t, h)
-		}
-	})
-}
-
-// Several locks that are not had are not kept: nobody holds anything more than before.
-func TestMinHoldOfSeveralRefused(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		other, _ := w.Client()
-		busy := kit.Must(t)(other.NewMutex("b").Lock(background))
-		for _, options := range [][]holdfast.MutexOption{nil, {holdfast.NonReentrant()}} {
-			m := holdfast.NewMultiLock(c.NewMutex("a", options...), c.NewMutex("b"))
-			kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background, holdfast.MinHold(time.Minute)))
-			kit.Fails(t, holdfast.ErrLocked)(m.Lock(background, holdfast.MinHold(time.Minute), holdfast.Wait(time.Second)))
-			time.Sleep(time.Second) // it is given back in the background
-			kit.Unlock(t, kit.Must(t)(other.NewMutex("a").TryLock(background)))
-		}
-		kit.Unlock(t, busy)
-		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(c.NewMutex("a"), c.NewRWMutex("r").RLocker()).TryLock(background, holdfast.MinHold(time.Minute)))
-
-		s := kit.Several(w, 3)
-		for i := range 2 {
-			_ = kit.Must(t)(s.Clients[i].NewMutex("x").Lock(holdfast.WithOwner(background, s.Clients[i].NewOwner())))
-		}
-		r := s.Redlock("x")
-		kit.Fails(t, holdfast.ErrLocked)(r.TryLock(background, holdfast.MinHold(time.Minute)))
-		time.Sleep(time.Second)
-		kit.Unlock(t, kit.Must(t)(s.Clients[2].NewMutex("x").TryLock(background)))
-	})
-}
-
-// A RedLock is kept on every server, also on one that answers later.
-func TestMinHoldOfARedLock(t *testing.T) {
-	for name, redlock := range map[string]func(s *kit.Servers) holdfast.Locker{
-		"alone":         func(s *kit.Servers) holdfast.Locker { return s.Redlock("x") },
-		"in multi-lock": func(s *kit.Servers) holdfast.Locker { return holdfast.NewMultiLock(s.Redlock("x")) },
-	} {
-		t.Run(name, func(t *testing.T) { minHoldOfARedLock(t, redlock) })
+			s.alone(h)
+		})
 	}
-}
-
-func minHoldOfARedLock(t *testing.T, redlock func(s *kit.Servers) holdfast.Locker) {
-	t.Helper()
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		s := kit.Several(w, 3)
-		s.Drivers[2].SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: time.Second} })
-		start := time.Now()
-		h := kit.Must(t)(redlock(s).Lock(background, holdfast.MinHold(shortest)))
-		time.Sleep(1500 * time.Millisecond)
-		s.Drivers[2].SetFaults(nil)
-		kit.Unlock(t, h)
-		for _, c := range s.Clients {
-			kit.Fails(t, holdfast.ErrLocked)(c.NewMutex("x").TryLock(background))
-		}
-		kit.Unlock(t, kit.Must(t)(s.Redlock("x").Lock(background)))
-		kit.Took(t, time.Since(start), shortest, shortest+time.Second, "free after %v")
-	})
-}
-
-// A hold that is kept cannot be handed over before.
-func TestMinHoldDetach(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		h := kit.Must(t)(c.NewMutex("x").Lock(background, holdfast.MinHold(shortest)))
-		_, err := h.Detach()
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		if err := h.Context().Err(); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(shortest)
-		owner, err := h.Detach()
-		kit.OK(t, err)
-		kit.Unlock(t, kit.Must(t)(c.NewMutex("x").Adopt(background, owner)))
-	})
 }
 
 // What was kept for a hold that has gone is not kept for an acquire that gave up.
 func TestStaleMinHold(t *testing.T) {
-	keeping(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
-		ctx, cancel := context.WithCancel(holdfast.WithOwner(background, c.NewOwner()))
-		h := kit.Must(t)(w.Lock(c).Lock(ctx, holdfast.MinHold(time.Hour)))
-		kit.Once(d, "keep", memdriver.Fault{DelayReply: 500 * time.Millisecond})
-		go kit.Unlock(t, h)
+	keeping(t, func(s *stage) {
+		ctx, cancel := context.WithCancel(s.ctx)
+		h := s.in(ctx, holdfast.MinHold(time.Hour))
+		kit.Once(s.d, "keep", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		go s.unlock(h)
 		time.Sleep(100 * time.Millisecond)
-		failed := make(chan error)
-		go func() { // it comes while the release is under way
-			_, err := w.Lock(c).Lock(ctx)
-			failed <- err
-		}()
+		failed := s.waits(ctx) // it comes while the release is under way
 		time.Sleep(time.Second)
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
+		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
 			if call.Script.Name() == "acquire" {
 				return memdriver.Fault{DelayReply: time.Second}
 			}
 			return memdriver.Fault{}
 		})
-		w.Do("DEL", "x") // who waits is not told, and asks within a second
-		for w.PTTL("x") <= 0 {
+		s.Do("DEL", "x") // who waits is not told, and asks within a second
+		for s.PTTL("x") <= 0 {
 			time.Sleep(10 * time.Millisecond)
 		}
 		cancel()
-		kit.WantError(t, <-failed, context.Canceled)
+		kit.WantError(s.T, (<-failed).Err, context.Canceled)
 		time.Sleep(10 * time.Second)
-		d.SetFaults(nil)
-		kit.Unlock(t, kit.Must(t)(w.Lock(other).Lock(background, holdfast.Wait(time.Second))))
+		s.d.SetFaults(nil)
+		s.unlock(s.must(s.rival.Lock(background, holdfast.Wait(time.Second))))
 	})
 }
 
-// A nested hold is not promised more than WithMaxHold leaves.
-func TestMinHoldWithinMaxHold(t *testing.T) {
-	keeping(t, func(t *testing.T, w *kit.World) {
-		if !w.Kind.Nests {
-			return
+// A hold that is kept cannot be handed over before.
+func TestMinHoldDetach(t *testing.T) {
+	keeping(t, func(s *stage) {
+		h := s.lock(kept)
+		kit.WantError(s.T, errOf(h.Detach()), holdfast.ErrInvalid)
+		s.trusts(h)
+		time.Sleep(shortest)
+		owner, err := h.Detach()
+		kit.OK(s.T, err)
+		s.unlock(s.must(s.l.Adopt(background, owner)))
+	})
+}
+
+// Several locks are kept one by one, and a RedLock on every server, also on one that answers later.
+func TestMinHoldOfSeveral(t *testing.T) {
+	multi := holdfast.NewMultiLock
+	for name, test := range map[string]struct {
+		of   func(s *kit.Servers) *holdfast.MultiLock
+		keys [][]string // of each server
+	}{
+		"together": {func(s *kit.Servers) *holdfast.MultiLock { return multi(kit.Mutexes(s.Clients[0], "a", "b")...) }, [][]string{{"a", "b"}}},
+		"one by one": {func(s *kit.Servers) *holdfast.MultiLock {
+			return multi(s.Clients[0].NewMutex("a"), s.Clients[0].NewMutex("b", holdfast.NonReentrant()))
+		}, [][]string{{"a", "b"}}},
+		"RedLock":            {func(s *kit.Servers) *holdfast.MultiLock { return s.Redlock("x") }, [][]string{{"x"}, {"x"}, {"x"}}},
+		"RedLock in another": {func(s *kit.Servers) *holdfast.MultiLock { return multi(s.Redlock("x")) }, [][]string{{"x"}, {"x"}, {"x"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(s *stage) {
+				of := kit.Several(s.World, 3)
+				others := of.Again()
+				kit.Silent(of.Drivers[2], memdriver.Fault{DelayReply: time.Second})
+				start := time.Now()
+				h := s.must(test.of(of).Lock(background, kept))
+				time.Sleep(1500 * time.Millisecond)
+				of.Drivers[2].SetFaults(nil)
+				s.unlock(h)
+				for i, keys := range test.keys {
+					for _, key := range keys {
+						kit.Fails(s.T, holdfast.ErrLocked)(others.Clients[i].NewMutex(key).TryLock(background))
+					}
+				}
+				s.unlock(s.must(test.of(others).Lock(background)))
+				s.within(start, shortest, shortest+time.Second)
+			})
+		})
+	}
+}
+
+// A writer who reads on keeps nothing.
+func TestMinHoldOfAWriterWhoReadsOn(t *testing.T) {
+	fake(t, func(s *stage) {
+		other, _ := s.Client()
+		mine, theirs := s.c.NewRWMutex("x"), other.NewRWMutex("x")
+		read := s.must(mine.Downgrade(s.must(mine.Lock(background, kept))))
+		s.unlock(s.must(theirs.RLock(background, holdfast.Wait(0))))
+		s.unlock(read)
+		s.unlock(s.must(theirs.TryLock(background)))
+	})
+}
+
+// Several locks that are not had are not kept: nobody holds anything more than before.
+func TestMinHoldOfSeveralRefused(t *testing.T) {
+	fake(t, func(s *stage) {
+		long := holdfast.MinHold(time.Minute)
+		of := kit.Several(s.World, 3)
+		others := of.Again()
+		held := []*holdfast.Hold{s.must(others.Clients[0].NewMutex("x").Lock(background)), s.must(others.Clients[1].NewMutex("x").Lock(background))}
+		a, b := of.Clients[0], of.Clients[2]
+		for _, l := range []holdfast.Locker{
+			holdfast.NewMultiLock(kit.Mutexes(a, "a", "x")...),
+			holdfast.NewMultiLock(a.NewMutex("a", holdfast.NonReentrant()), a.NewMutex("x")),
+			of.Redlock("x"),
+		} {
+			kit.Fails(s.T, holdfast.ErrLocked)(l.TryLock(background, long))
+			kit.Fails(s.T, holdfast.ErrLocked)(l.Lock(background, long, holdfast.Wait(time.Second)))
+			time.Sleep(time.Second) // it is given back in the background
+			s.unlock(s.must(others.Clients[0].NewMutex("a").TryLock(background)), s.must(b.NewMutex("x").TryLock(background)))
 		}
-		c, _ := w.Client(holdfast.WithMaxHold(time.Minute))
-		outer := kit.Must(t)(w.Lock(c).Lock(background))
-		time.Sleep(50 * time.Second)
-		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Lock(outer.Context(), holdfast.MinHold(40*time.Second)))
-		kit.Unlock(t, outer)
+		s.unlock(held...)
 	})
 }
 
-// The next in a fair line is told until when the lock is kept, as others are.
-func TestMinHoldOfAFairLock(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		other, _ := w.Client()
-		start := time.Now()
-		h := kit.Must(t)(c.NewFairMutex("x").Lock(background, holdfast.MinHold(shortest)))
-		next := make(chan *holdfast.Hold)
-		go func() { next <- kit.Must(t)(other.NewFairMutex("x").Lock(background)) }()
-		time.Sleep(9500 * time.Millisecond)
-		kit.Unlock(t, h)
-		kit.Unlock(t, <-next)
-		kit.Took(t, time.Since(start), shortest, shortest+200*time.Millisecond, "free after %v")
-	})
-}
-
-// What cannot be kept is refused as one of several locks, too, whatever is around it.
-func TestMinHoldOfWhatCannotBeKept(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client(holdfast.WithMaxHold(time.Hour))
-		seen := kit.Count(d)
-		s := c.NewPermitSemaphore("p")
-		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(s, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest)))
+// What cannot be kept is refused before anything is sent, as one of several locks, too.
+func TestMinHoldRefused(t *testing.T) {
+	fake(t, func(s *stage) {
+		seen, multi := kit.Count(s.d), holdfast.NewMultiLock
+		x, r, p := s.l, s.c.NewRWMutex("r").RLocker(), s.c.NewPermitSemaphore("p")
+		for i, err := range []error{
+			errOf(x.TryLock(background, holdfast.MinHold(0))),
+			errOf(x.TryLock(background, holdfast.MinHold(time.Hour))),
+			errOf(x.TryLock(background, holdfast.MinHold(2*time.Second), holdfast.FixedLease(time.Second))),
+			errOf(r.TryLock(background, kept)),
+			errOf(p.TryAcquire(background, 1, kept)),
+			errOf(multi(p, x).Lock(background, kept)),
+			errOf(multi(x, r).TryLock(background, kept)),
+		} {
+			if !errors.Is(err, holdfast.ErrInvalid) {
+				s.Errorf("%d: %v", i, err)
+			}
+		}
 		if n := seen.All(); n > 0 {
-			t.Errorf("%d calls were sent", n)
+			s.Errorf("%d calls were sent", n)
 		}
-		for _, l := range []holdfast.Locker{struct{ holdfast.Locker }{c.NewRWMutex("r").RLocker()}, struct{ holdfast.Locker }{s}} {
-			kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(c.NewMutex("a"), l).Lock(background, holdfast.MinHold(shortest)))
-		}
-		short, _ := w.Client(holdfast.WithMaxHold(time.Second))
-		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(struct{ holdfast.Locker }{short.NewMutex("b")}, c.NewMutex("a")).Lock(background, holdfast.MinHold(shortest)))
-		time.Sleep(time.Second)
-		kit.Unlock(t, kit.Must(t)(c.NewMutex("a").TryLock(background)))
+	}, holdfast.WithMaxHold(time.Minute))
+}
 
-		nested, _ := w.Client(holdfast.WithMaxHold(time.Minute))
-		outer := kit.Must(t)(nested.NewMutex("a").Lock(background))
+// It is refused as well if nobody knows so before something is sent, whatever is around it: then what was acquired is given back.
+func TestMinHoldRefusedInside(t *testing.T) {
+	type around struct{ holdfast.Locker }
+	fake(t, func(s *stage) {
+		short, _ := s.Client(holdfast.WithMaxHold(time.Second))
+		for _, l := range []holdfast.Locker{s.c.NewRWMutex("r").RLocker(), s.c.NewPermitSemaphore("p"), short.NewMutex("b")} {
+			kit.Fails(s.T, holdfast.ErrInvalid)(holdfast.NewMultiLock(s.l, around{l}).Lock(background, kept))
+			kit.Fails(s.T, holdfast.ErrInvalid)(holdfast.NewMultiLock(around{l}, s.l).Lock(background, kept))
+		}
+		time.Sleep(time.Second)
+		s.unlock(s.must(s.l.TryLock(background)))
+
+		outer := s.lock() // less is left of its time
 		time.Sleep(50 * time.Second)
-		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(kit.Mutexes(nested, "a", "b")...).Lock(outer.Context(), holdfast.MinHold(40*time.Second)))
-		kit.Unlock(t, outer)
-	})
+		kit.Fails(s.T, holdfast.ErrInvalid)(holdfast.NewMultiLock(s.l, s.c.NewMutex("a")).Lock(outer.Context(), holdfast.MinHold(40*time.Second)))
+		s.unlock(outer)
+	}, holdfast.WithMaxHold(time.Minute))
 }

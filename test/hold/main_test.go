@@ -2,11 +2,180 @@ package hold
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
 var background = context.Background()
+
+// stage is a lock x of the world's kind, as a client has it, with that client's driver, and its rival at another client.
+type stage struct {
+	*kit.World
+	*testing.T
+
+	c        *holdfast.Client
+	d        *memdriver.Driver
+	l, rival kit.AnyLock
+	ctx      context.Context // of an owner of the client
+}
+
+// fake runs a test under fake time, with a plain mutex. The first client has the options.
+func fake(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
+	t.Helper()
+	often(t, kit.MutexKind, 1, func(s *stage, _ int) { f(s) }, options...)
+}
+
+// kinds runs it for each kind, nesting for each that nests, and keeping for each that can keep a lock from others.
+func kinds(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
+	t.Helper()
+	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) { often(t, k, 1, func(s *stage, _ int) { f(s) }, options...) })
+}
+
+func nesting(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
+	t.Helper()
+	kit.ForNesting(t, func(t *testing.T, k *kit.Kind) { often(t, k, 1, func(s *stage, _ int) { f(s) }, options...) })
+}
+
+func keeping(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
+	t.Helper()
+	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
+		if !k.Shared() {
+			often(t, k, 1, func(s *stage, _ int) { f(s) }, options...)
+		}
+	})
+}
+
+// often runs it n times for a kind, each time in a new world.
+func often(t *testing.T, k *kit.Kind, n int, f func(s *stage, i int), options ...holdfast.ClientOption) {
+	t.Helper()
+	for i := range n {
+		kit.FakeKind(t, k, func(t *testing.T, w *kit.World) {
+			c, d := w.Client(options...)
+			other, _ := w.Client()
+			f(&stage{w, t, c, d, w.Lock(c), w.Rival(other), holdfast.WithOwner(background, c.NewOwner())}, i)
+		})
+	}
+}
+
+func (s *stage) must(h *holdfast.Hold, err error) *holdfast.Hold {
+	s.Helper()
+	return kit.Must(s.T)(h, err)
+}
+
+func (s *stage) lock(options ...holdfast.LockOption) *holdfast.Hold {
+	s.Helper()
+	return s.must(s.l.Lock(background, options...))
+}
+
+// in locks as the owner of a context, or of a hold whose context it is.
+func (s *stage) in(ctx context.Context, options ...holdfast.LockOption) *holdfast.Hold {
+	s.Helper()
+	return s.must(s.l.Lock(ctx, options...))
+}
+
+// beside is the rival's hold.
+func (s *stage) beside() *holdfast.Hold {
+	s.Helper()
+	return s.must(s.rival.Lock(background))
+}
+
+// waits begins a Lock, and returns what comes of it.
+func (s *stage) waits(ctx context.Context, options ...holdfast.LockOption) <-chan kit.Result {
+	return kit.Begin(func() (*holdfast.Hold, error) { return s.l.Lock(ctx, options...) })
+}
+
+// givesUp has a Lock fail since its context ends.
+func (s *stage) givesUp(ctx context.Context, after time.Duration) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(ctx, after)
+	defer cancel()
+	kit.Fails(s.T, context.DeadlineExceeded)(s.l.Lock(ctx))
+}
+
+func (s *stage) unlock(holds ...*holdfast.Hold) {
+	s.Helper()
+	for _, h := range holds {
+		kit.Unlock(s.T, h)
+	}
+}
+
+// lost checks that Unlock says that the hold was lost.
+func (s *stage) lost(h *holdfast.Hold) {
+	s.Helper()
+	kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
+}
+
+// trusts checks that the hold goes on.
+func (s *stage) trusts(h *holdfast.Hold) {
+	s.Helper()
+	if h.Context().Err() != nil {
+		s.Errorf("%v: %v", h, context.Cause(h.Context()))
+	}
+}
+
+// alone checks that the owner has the lock once, and nobody else beside it, and gives it back.
+func (s *stage) alone(h *holdfast.Hold) {
+	s.Helper()
+	s.trusts(h)
+	s.WantCount("x", h.Owner(), 1)
+	kit.Fails(s.T, holdfast.ErrLocked)(s.rival.TryLock(background))
+	s.unlock(h)
+}
+
+func (s *stage) free() {
+	s.Helper()
+	s.WantCount("x", holdfast.Owner{}, 0)
+}
+
+// within checks how long something has taken.
+func (s *stage) within(start time.Time, least, most time.Duration) {
+	s.Helper()
+	kit.Took(s.T, time.Since(start), least, most, "it took %v")
+}
+
+// first has each script's first calls suffer, one after the other.
+func (s *stage) first(faults map[string][]memdriver.Fault) {
+	n := map[string]*atomic.Int32{}
+	for script := range faults {
+		n[script] = new(atomic.Int32)
+	}
+	s.d.SetFaults(func(call driver.Call) memdriver.Fault {
+		of := faults[call.Script.Name()]
+		if len(of) > 0 {
+			if i := int(n[call.Script.Name()].Add(1)); i <= len(of) {
+				return of[i-1]
+			}
+		}
+		return memdriver.Fault{}
+	})
+}
+
+// heals ends the faults, and leaves time for what is still to be done.
+func (s *stage) heals() {
+	s.d.SetFaults(nil)
+	time.Sleep(time.Minute)
+}
+
+// errOf is the error of a call.
+func errOf[T any](_ T, err error) error { return err }
+
+// backend is the error of a Redis that did not answer, or has refused: what an error has to be. Its text says that.
+func (s *stage) backend(what any, err error, says string) holdfast.BackendError {
+	s.Helper()
+	var failed *holdfast.BackendError
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), says) {
+		s.Errorf("%v: %v", what, err)
+		return holdfast.BackendError{}
+	}
+	return *failed
+}
