@@ -2,7 +2,6 @@ package hold
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -44,10 +43,11 @@ func (s *stage) wantGone() {
 // The first call of a client whose clock is ahead is held up.
 func TestFirstCallHeldUp(t *testing.T) {
 	lost := memdriver.Fault{LoseRequest: true}
-	for name, test := range map[string]struct {
+	type row struct {
 		releases []memdriver.Fault
 		use      func(s *stage)
-	}{
+	}
+	rows(t, kinds, map[string]row{
 		"the call has failed":         {use: func(s *stage) { s.givesUp(background, time.Second) }},
 		"its clean-up fails at first": {[]memdriver.Fault{lost, lost, lost, lost}, func(s *stage) { s.givesUp(background, time.Second) }},
 		"its repetition was answered": {use: func(s *stage) { // it comes when the hold has been given back
@@ -56,16 +56,12 @@ func TestFirstCallHeldUp(t *testing.T) {
 			s.alone(h)
 			s.free()
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			kinds(t, func(s *stage) {
-				s.Server.SetClock(-time.Minute)
-				s.first(map[string][]memdriver.Fault{"acquire": {heldUp}, "release": test.releases})
-				test.use(s)
-				s.wantGone()
-			})
-		})
-	}
+	}, func(s *stage, row row) {
+		s.Server.SetClock(-time.Minute)
+		s.first(map[string][]memdriver.Fault{"acquire": {heldUp}, "release": row.releases})
+		row.use(s)
+		s.wantGone()
+	})
 }
 
 // The same, and somebody else holds the lock when it comes: it does nothing then, nor later.
@@ -109,39 +105,31 @@ func TestFirstPermitsHeldUp(t *testing.T) {
 
 // Close does not wait for a clock that is far off.
 func TestCloseAfterAFirstCallHeldUp(t *testing.T) {
-	for _, after := range []time.Duration{0, 2 * time.Second, 20 * time.Second} {
-		t.Run(fmt.Sprint(after), func(t *testing.T) {
-			kinds(t, func(s *stage) {
-				s.Server.SetClock(-time.Minute)
-				kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
-				s.givesUp(background, time.Second)
-				time.Sleep(after)
-				start := time.Now()
-				kit.OK(s.T, s.c.Close())
-				s.within(start, 0, holdfast.DefaultTimeout-1)
-				s.WantNothing()
-			})
-		})
-	}
+	each(t, kinds, []time.Duration{0, 2 * time.Second, 20 * time.Second}, func(s *stage, after time.Duration) {
+		s.Server.SetClock(-time.Minute)
+		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+		s.givesUp(background, time.Second)
+		time.Sleep(after)
+		start := time.Now()
+		kit.OK(s.T, s.c.Close())
+		s.within(start, 0, holdfast.DefaultTimeout-1)
+		s.WantNothing()
+	})
 }
 
 // A clock that is behind, or far ahead, costs the first call a second send, and
 // no call after that.
 func TestClocksApart(t *testing.T) {
-	for _, apart := range []time.Duration{-time.Hour, -3 * time.Second, 0, 3 * time.Second, time.Hour} {
-		t.Run(fmt.Sprint(apart), func(t *testing.T) {
-			kinds(t, func(s *stage) {
-				s.Server.SetClock(apart)
-				sent := kit.Count(s.d)
-				for range 5 {
-					s.unlock(s.lock())
-				}
-				if late := sent.All() - 10; late < 0 || late > 1 || late > 0 && apart <= 0 {
-					s.Errorf("%d sends in vain", late)
-				}
-			})
-		})
-	}
+	each(t, kinds, []time.Duration{-time.Hour, -3 * time.Second, 0, 3 * time.Second, time.Hour}, func(s *stage, apart time.Duration) {
+		s.Server.SetClock(apart)
+		sent := kit.Count(s.d)
+		for range 5 {
+			s.unlock(s.lock())
+		}
+		if late := sent.All() - 10; late < 0 || late > 1 || late > 0 && apart <= 0 {
+			s.Errorf("%d sends in vain", late)
+		}
+	})
 }
 
 // nodes are two servers in memory that have the slots in turn, behind one driver. The first one has x, and is listened to.

@@ -51,39 +51,35 @@ var anotherCallsErrors = map[string]func(s *stage) error{
 // The context of one call may have ended with the error of another. That is its cause, and nothing
 // that this call, or its client, has come to itself.
 func TestAContextEndsWithAnotherCallsError(t *testing.T) {
-	for name, other := range anotherCallsErrors {
-		t.Run(name, func(t *testing.T) {
-			kinds(t, func(s *stage) {
-				cause := other(s)
-				h := s.lock()
-				ended, end := context.WithCancelCause(background)
-				end(cause)
-				for what, err := range map[string]error{
-					"Lock":        errOf(s.l.Lock(ended)),
-					"TryLock":     errOf(s.l.TryLock(ended)),
-					"Extend":      h.Extend(ended, time.Minute),
-					"Inspect":     errOf(s.l.Inspect(ended)),
-					"ForceUnlock": errOf(s.l.ForceUnlock(ended)),
-				} {
-					s.Log(what)
-					kit.WantError(s.T, err, context.Canceled, cause)
-				}
-				s.unlock(h)
+	rows(t, kinds, anotherCallsErrors, func(s *stage, other func(s *stage) error) {
+		cause := other(s)
+		h := s.lock()
+		ended, end := context.WithCancelCause(background)
+		end(cause)
+		for what, err := range map[string]error{
+			"Lock":        errOf(s.l.Lock(ended)),
+			"TryLock":     errOf(s.l.TryLock(ended)),
+			"Extend":      h.Extend(ended, time.Minute),
+			"Inspect":     errOf(s.l.Inspect(ended)),
+			"ForceUnlock": errOf(s.l.ForceUnlock(ended)),
+		} {
+			s.Log(what)
+			kit.WantError(s.T, err, context.Canceled, cause)
+		}
+		s.unlock(h)
 
-				// While it waits for its owner's turn.
-				ctx, end := context.WithCancelCause(s.ctx)
-				kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
-				first, second := s.waits(ctx), s.waits(ctx, holdfast.Wait(time.Minute))
-				began := time.Now()
-				end(cause)
-				for _, call := range []<-chan kit.Result{first, second} {
-					kit.WantError(s.T, (<-call).Err, context.Canceled, cause)
-				}
-				s.within(began, 0, 0)
-				time.Sleep(time.Minute)
-			})
-		})
-	}
+		// While it waits for its owner's turn.
+		ctx, end := context.WithCancelCause(s.ctx)
+		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		first, second := s.waits(ctx), s.waits(ctx, holdfast.Wait(time.Minute))
+		began := time.Now()
+		end(cause)
+		for _, call := range []<-chan kit.Result{first, second} {
+			kit.WantError(s.T, (<-call).Err, context.Canceled, cause)
+		}
+		s.within(began, 0, 0)
+		time.Sleep(time.Minute)
+	})
 }
 
 // What was lost on its way to Redis took nothing, whatever its context ends with.
@@ -149,17 +145,15 @@ func TestALossIsNotTheCallersDeadline(t *testing.T) {
 
 // A renewal that Redis has refused had no effect, and one without an answer may have had it.
 func TestRenewalSaysWhetherItMayHaveRun(t *testing.T) {
-	for _, refused := range []bool{true, false} {
-		kinds(t, func(s *stage) {
-			h := s.lock()
-			kit.Silent(s.d, memdriver.Fault{Refuse: kit.Refusal(refused), LoseReply: !refused})
-			<-h.Context().Done()
-			if failed := s.backend(refused, context.Cause(h.Context()), ""); failed.Op != "renew" || failed.MayHaveRun == refused {
-				s.Errorf("refused %v: %+v", refused, failed)
-			}
-			s.heals()
-		})
-	}
+	each(t, kinds, []bool{true, false}, func(s *stage, refused bool) {
+		h := s.lock()
+		kit.Silent(s.d, memdriver.Fault{Refuse: kit.Refusal(refused), LoseReply: !refused})
+		<-h.Context().Done()
+		if failed := s.backend("renewal", context.Cause(h.Context()), ""); failed.Op != "renew" || failed.MayHaveRun == refused {
+			s.Errorf("%+v", failed)
+		}
+		s.heals()
+	})
 }
 
 var full = memdriver.Fault{Refuse: kit.Refusal(true)}
@@ -183,50 +177,46 @@ func (s *stage) behind(faults func(call driver.Call) memdriver.Fault, waits ...t
 
 // TestTheLastRefusalIsTold: the one before it, that another holds the lock, is old by then.
 func TestTheLastRefusalIsTold(t *testing.T) {
-	for _, wait := range []time.Duration{3 * time.Second, 12 * time.Second} {
-		kinds(t, func(s *stage) {
-			for _, waits := range s.behind(func(driver.Call) memdriver.Fault { return full }, wait) {
-				kit.WantBackend(s.T, wait.String(), (<-waits).Err, "OOM")
-			}
-			s.heals()
-		})
-	}
+	each(t, kinds, []time.Duration{3 * time.Second, 12 * time.Second}, func(s *stage, wait time.Duration) {
+		for _, waits := range s.behind(func(driver.Call) memdriver.Fault { return full }, wait) {
+			kit.WantBackend(s.T, "Lock", (<-waits).Err, "OOM")
+		}
+		s.heals()
+	})
 }
 
 // TestAnEarlierTryMayHaveHadItsEffect: of a call that is refused at its end, the reply to a try before that was lost. That try may be
 // that of another one who waits at the same client, which is told of its failure.
 func TestAnEarlierTryMayHaveHadItsEffect(t *testing.T) {
-	for _, waits := range [][]time.Duration{
+	each(t, kinds, [][]time.Duration{
 		{30 * time.Second},
 		{30 * time.Second, 9 * time.Second}, // the call with the lost reply is over then, and the next one is not
-	} {
-		kinds(t, func(s *stage) {
-			var n atomic.Int32
-			start, alone := time.Now(), len(waits) == 1
-			got := s.behind(func(call driver.Call) memdriver.Fault {
-				switch {
-				case alone && time.Since(start) > 10*time.Second: // the call that had its effect is over
-					return full
-				case alone && call.Script.Name() != "acquire":
-					return memdriver.Fault{}
-				case n.Add(1) == 1:
-					return memdriver.Fault{LoseReply: true}
-				case alone:
-					return memdriver.Fault{LoseRequest: true}
-				}
+	}, func(s *stage, waits []time.Duration) {
+		var n atomic.Int32
+		start, alone := time.Now(), len(waits) == 1
+		got := s.behind(func(call driver.Call) memdriver.Fault {
+			switch {
+			case alone && time.Since(start) > 10*time.Second: // the call that had its effect is over
 				return full
-			}, waits...)
-			mayHaveRun := 0 // it is one of them that has sent the first one
-			for _, waits := range got {
-				if s.backend(waits, (<-waits).Err, "OOM").MayHaveRun {
-					mayHaveRun++
-				}
+			case alone && call.Script.Name() != "acquire":
+				return memdriver.Fault{}
+			case n.Add(1) == 1:
+				return memdriver.Fault{LoseReply: true}
+			case alone:
+				return memdriver.Fault{LoseRequest: true}
 			}
-			if mayHaveRun != 1 {
-				s.Errorf("%d of %d say that they may have had their effect", mayHaveRun, len(got))
+			return full
+		}, waits...)
+		mayHaveRun := 0 // it is one of them that has sent the first one
+		for _, waits := range got {
+			if s.backend("Lock", (<-waits).Err, "OOM").MayHaveRun {
+				mayHaveRun++
 			}
-			s.heals() // it is taken back
-			s.unlock(s.must(s.rival.TryLock(background)))
-		})
-	}
+		}
+		if mayHaveRun != 1 {
+			s.Errorf("%d of %d say that they may have had their effect", mayHaveRun, len(got))
+		}
+		s.heals() // it is taken back
+		s.unlock(s.must(s.rival.TryLock(background)))
+	})
 }

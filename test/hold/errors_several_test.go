@@ -49,66 +49,58 @@ func TestARefusalOfSeveralLocksIsTold(t *testing.T) {
 // TestPartsThatAreLeft: some of several locks are acquired, and cannot be given back, or can, if not always before the call
 // returns.
 func TestPartsThatAreLeft(t *testing.T) {
-	for _, left := range []bool{false, true} {
-		fake(t, func(s *stage) {
-			of := kit.Several(s.World, 3, holdfast.WithTimeout(time.Second))
-			for i, d := range of.Drivers {
-				d.SetFaults(func(call driver.Call) memdriver.Fault {
-					return memdriver.Fault{Refuse: kit.Refusal(i > 0), LoseRequest: left && call.Script.Name() != "acquire"}
-				})
-			}
-			for what, l := range map[string]*holdfast.MultiLock{
-				"multi-lock": holdfast.NewMultiLock(of.Clients[0].NewMutex("a"), of.Clients[1].NewMutex("b")),
-				"RedLock":    of.Redlock("x"),
-			} {
-				for _, wait := range []time.Duration{0, 500 * time.Millisecond} {
-					_, err := l.Lock(background, holdfast.Wait(wait))
-					if stands := s.Do("KEYS", "[abx]") != ""; left && !stands || !s.backend(what, err, "").MayHaveRun {
-						s.Errorf("%s, waiting for %v: something stands: %v, %v", what, wait, stands, err)
-					}
-					time.Sleep(time.Minute)
+	each(t, fake, []bool{false, true}, func(s *stage, left bool) {
+		of := kit.Several(s.World, 3, holdfast.WithTimeout(time.Second))
+		for i, d := range of.Drivers {
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				return memdriver.Fault{Refuse: kit.Refusal(i > 0), LoseRequest: left && call.Script.Name() != "acquire"}
+			})
+		}
+		for what, l := range map[string]*holdfast.MultiLock{
+			"multi-lock": holdfast.NewMultiLock(of.Clients[0].NewMutex("a"), of.Clients[1].NewMutex("b")),
+			"RedLock":    of.Redlock("x"),
+		} {
+			for _, wait := range []time.Duration{0, 500 * time.Millisecond} {
+				_, err := l.Lock(background, holdfast.Wait(wait))
+				if stands := s.Do("KEYS", "[abx]") != ""; left && !stands || !s.backend(what, err, "").MayHaveRun {
+					s.Errorf("%s, waiting for %v: something stands: %v, %v", what, wait, stands, err)
 				}
+				time.Sleep(time.Minute)
 			}
-			of.Fault(memdriver.Fault{}, 0, 1, 2)
-			time.Sleep(time.Minute)
-			of.WantFree(s.T)
-		})
-	}
+		}
+		of.Fault(memdriver.Fault{}, 0, 1, 2)
+		time.Sleep(time.Minute)
+		of.WantFree(s.T)
+	})
 }
 
 // TestPartsOfAnEarlierTryThatAreLeft: a try has had one, which cannot be given back, and ended because another is held. The
 // last one ends for another reason.
 func TestPartsOfAnEarlierTryThatAreLeft(t *testing.T) {
-	for _, several := range []func(...holdfast.Locker) *holdfast.MultiLock{holdfast.NewMultiLock, holdfast.NewRedLock} {
-		fake(t, func(s *stage) {
-			of := kit.Several(s.World, 3, holdfast.WithTimeout(time.Second))
-			var lockers []holdfast.Locker
-			for _, c := range of.Clients {
-				lockers = append(lockers, c.NewMutex("x"))
-			}
-			rivals := of.Again()
-			held := []*holdfast.Hold{
-				s.must(rivals.Clients[1].NewMutex("x").Lock(background)), s.must(rivals.Clients[2].NewMutex("x").Lock(background)),
-			}
-			of.Drivers[0].SetFaults(func(call driver.Call) memdriver.Fault {
-				return memdriver.Fault{LoseRequest: call.Script.Name() != "acquire"}
-			})
-			waits := kit.Begin(func() (*holdfast.Hold, error) {
-				return several(lockers...).Lock(background, holdfast.Wait(10*time.Second))
-			})
-			time.Sleep(time.Second)
-			of.Fault(full, 1, 2)
-			failed := s.backend("Lock", (<-waits).Err, "")
-			s.WantReply("x", "KEYS", "*")
-			if !failed.MayHaveRun {
-				s.Error(failed)
-			}
-			of.Fault(memdriver.Fault{}, 0, 1, 2)
-			s.unlock(held...)
-			time.Sleep(time.Minute)
-			of.WantFree(s.T)
+	type combine = func(...holdfast.Locker) *holdfast.MultiLock
+	rows(t, fake, map[string]combine{"multi-lock": holdfast.NewMultiLock, "RedLock": holdfast.NewRedLock}, func(s *stage, combine combine) {
+		of := kit.Several(s.World, 3, holdfast.WithTimeout(time.Second))
+		rivals := of.Again()
+		held := []*holdfast.Hold{
+			s.must(rivals.Clients[1].NewMutex("x").Lock(background)), s.must(rivals.Clients[2].NewMutex("x").Lock(background)),
+		}
+		of.Drivers[0].SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseRequest: call.Script.Name() != "acquire"}
 		})
-	}
+		l := combine(of.Clients[0].NewMutex("x"), of.Clients[1].NewMutex("x"), of.Clients[2].NewMutex("x"))
+		waits := kit.Begin(func() (*holdfast.Hold, error) { return l.Lock(background, holdfast.Wait(10*time.Second)) })
+		time.Sleep(time.Second)
+		of.Fault(full, 1, 2)
+		failed := s.backend("Lock", (<-waits).Err, "")
+		s.WantReply("x", "KEYS", "*")
+		if !failed.MayHaveRun {
+			s.Error(failed)
+		}
+		of.Fault(memdriver.Fault{}, 0, 1, 2)
+		s.unlock(held...)
+		time.Sleep(time.Minute)
+		of.WantFree(s.T)
+	})
 }
 
 // TestAWaitThatIsOverAtOnce is not its caller's giving up, even if a part has not begun by then. That takes real time.

@@ -20,30 +20,26 @@ import (
 // TestS13_FaultsHaveNoSecondEffect runs lock, lock, unlock, unlock with each
 // fault at each of the four, and checks the count after each.
 func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
-	for name, fault := range kit.Faults {
-		for step := range 4 {
-			t.Run(fmt.Sprintf("%s/step %d", name, step), func(t *testing.T) {
-				kinds(t, func(s *stage) {
-					steps := (*stage).fourSteps
-					if !s.Kind.Nests {
-						steps = (*stage).twoAndTwoSteps
-					}
-					steps(s, func(i int, script string) {
-						s.d.SetFaults(nil)
-						if i == step {
-							kit.Once(s.d, script, fault)
-						}
-					})
-					time.Sleep(time.Minute) // whatever was delayed has come by now
-					s.free()
-					seen := kit.Count(s.d)
-					time.Sleep(time.Hour)
-					if n := seen.All(); n != 0 {
-						s.Errorf("%d calls after the last unlock", n)
-					}
-				})
+	for step := range 4 {
+		rows(t, kinds, kit.Faults, func(s *stage, fault memdriver.Fault) {
+			steps := (*stage).fourSteps
+			if !s.Kind.Nests {
+				steps = (*stage).twoAndTwoSteps
+			}
+			steps(s, func(i int, script string) {
+				s.d.SetFaults(nil)
+				if i == step {
+					kit.Once(s.d, script, fault)
+				}
 			})
-		}
+			time.Sleep(time.Minute) // whatever was delayed has come by now
+			s.free()
+			seen := kit.Count(s.d)
+			time.Sleep(time.Hour)
+			if n := seen.All(); n != 0 {
+				s.Errorf("%d calls after the last unlock, with the fault at step %d", n, step)
+			}
+		})
 	}
 }
 
@@ -89,42 +85,36 @@ func (s *stage) twoAndTwoSteps(before func(step int, script string)) {
 // A caller that is cancelled leaves what stood before, at whichever moment.
 func TestS27_CancelledCallersLeaveNothing(t *testing.T) {
 	const way = 10 * time.Millisecond
-	for name, fault := range map[string]memdriver.Fault{
-		"slow":       {DelayRequest: way, DelayReply: way},
-		"reply lost": {DelayRequest: way, LoseReply: true},
-		"very late":  {DelayRequest: 2200 * time.Millisecond},
-		"repeated":   {DelayRequest: way, DelayReply: way, Repeat: true, RepeatAfter: way / 2},
-	} {
-		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 19 * time.Millisecond} {
-			cancelled := func(s *stage, parent context.Context) {
-				kit.Once(s.d, "acquire", fault)
-				why := errors.New("changed my mind")
-				ctx, cancel := context.WithCancelCause(parent)
-				time.AfterFunc(after, func() { cancel(why) })
-				start := time.Now()
-				err := errOf(s.l.Lock(ctx))
-				kit.WantError(s.T, err, context.Canceled, why)
-				s.within(start, after, after)
-				if errors.Is(err, holdfast.ErrLocked) {
-					s.Errorf("giving up and being refused are the same error: %v", err)
-				}
-				time.Sleep(5 * time.Second)
-			}
-			t.Run(fmt.Sprintf("%s/cancelled after %v", name, after), func(t *testing.T) {
-				kinds(t, func(s *stage) {
-					cancelled(s, background)
-					s.free()
-				})
-			})
-			t.Run(fmt.Sprintf("%s/cancelled after %v/nested", name, after), func(t *testing.T) {
-				nesting(t, func(s *stage) {
-					outer := s.lock()
-					cancelled(s, outer.Context())
-					s.alone(outer)
-					s.free()
-				})
-			})
+	cancelled := func(s *stage, parent context.Context, fault memdriver.Fault, after time.Duration) {
+		kit.Once(s.d, "acquire", fault)
+		why := errors.New("changed my mind")
+		ctx, cancel := context.WithCancelCause(parent)
+		time.AfterFunc(after, func() { cancel(why) })
+		start := time.Now()
+		err := errOf(s.l.Lock(ctx))
+		kit.WantError(s.T, err, context.Canceled, why)
+		s.within(start, after, after)
+		if errors.Is(err, holdfast.ErrLocked) {
+			s.Errorf("giving up and being refused are the same error: %v", err)
 		}
+		time.Sleep(5 * time.Second)
+	}
+	for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 19 * time.Millisecond} {
+		rows(t, kinds, map[string]memdriver.Fault{
+			"slow":       {DelayRequest: way, DelayReply: way},
+			"reply lost": {DelayRequest: way, LoseReply: true},
+			"very late":  {DelayRequest: 2200 * time.Millisecond},
+			"repeated":   {DelayRequest: way, DelayReply: way, Repeat: true, RepeatAfter: way / 2},
+		}, func(s *stage, fault memdriver.Fault) {
+			cancelled(s, background, fault, after)
+			s.free()
+			if s.Kind.Nests {
+				outer := s.lock()
+				cancelled(s, outer.Context(), fault, after)
+				s.alone(outer)
+				s.free()
+			}
+		})
 	}
 }
 
@@ -157,27 +147,18 @@ func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
 	for after := -2 * time.Millisecond; after <= 24*time.Millisecond; after += 2 * time.Millisecond {
 		moments = append(moments, released+after)
 	}
-	for name, fault := range map[string]memdriver.Fault{
-		"slow":      {DelayRequest: way, DelayReply: way},
-		"no answer": {DelayRequest: way, LoseReply: true},
-		"repeated":  {DelayRequest: way, DelayReply: way, Repeat: true, RepeatAfter: 7 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-				often(t, k, len(moments), func(s *stage, i int) { s.cancelledWaiter(fault, moments[i], released) })
-			})
-		})
+	for _, after := range moments {
+		rows(t, kinds, map[string]memdriver.Fault{
+			"slow":      {DelayRequest: way, DelayReply: way},
+			"no answer": {DelayRequest: way, LoseReply: true},
+			"repeated":  {DelayRequest: way, DelayReply: way, Repeat: true, RepeatAfter: 7 * time.Millisecond},
+		}, func(s *stage, fault memdriver.Fault) { s.cancelledWaiter(fault, after, released) })
 	}
 }
 
 func (s *stage) cancelledWaiter(fault memdriver.Fault, after, released time.Duration) {
 	holder := s.beside()
-	s.d.SetFaults(func(call driver.Call) memdriver.Fault {
-		if call.Script.Name() == "acquire" {
-			return fault
-		}
-		return memdriver.Fault{}
-	})
+	s.script("acquire", fault)
 	time.AfterFunc(released, func() { s.unlock(holder) })
 	ctx, cancel := context.WithTimeout(background, after)
 	defer cancel()
@@ -223,34 +204,33 @@ func TestAbandonedAcquireIsGivenBackAtOnce(t *testing.T) {
 
 // A release that cannot be sent is bounded, and repeated in the background, until the key has expired by itself.
 func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
-	for away, lease := range map[time.Duration]holdfast.LockOption{
-		4 * time.Second: holdfast.RenewedLease(holdfast.DefaultLease),
-		time.Minute:     holdfast.FixedLease(time.Hour),
-	} {
-		kinds(t, func(s *stage) {
-			h := s.lock(lease)
-			kit.Away(s.d)
-			start := time.Now()
-			err := h.Unlock()
-			if failed := s.backend("Unlock", err, ""); !failed.MayHaveRun || errors.Is(err, holdfast.ErrLost) {
-				s.Errorf("Unlock: %v", err)
-			}
-			s.within(start, 0, holdfast.DefaultTimeout)
-			kit.WantError(s.T, h.Unlock(), holdfast.ErrNotHeld)
-			time.Sleep(away)
-			s.d.SetFaults(nil)
-			time.Sleep(max(3*time.Second, away))
-			s.free()
-		})
-	}
+	each(t, kinds, []time.Duration{4 * time.Second, time.Minute}, func(s *stage, away time.Duration) {
+		h := s.lock()
+		if away > holdfast.DefaultLease {
+			s.unlock(h)
+			h = s.lock(holdfast.FixedLease(time.Hour))
+		}
+		kit.Away(s.d)
+		start := time.Now()
+		err := h.Unlock()
+		if failed := s.backend("Unlock", err, ""); !failed.MayHaveRun || errors.Is(err, holdfast.ErrLost) {
+			s.Errorf("Unlock: %v", err)
+		}
+		s.within(start, 0, holdfast.DefaultTimeout)
+		kit.WantError(s.T, h.Unlock(), holdfast.ErrNotHeld)
+		time.Sleep(away)
+		s.d.SetFaults(nil)
+		time.Sleep(max(3*time.Second, away))
+		s.free()
+	})
 }
 
 // The watchdog of a hold ends with it: no renewal comes after Unlock was called,
-// at whatever moment of a renewal that is.
+// at whatever moment of a renewal that is, and no loss is told.
 func TestNoRenewalAfterUnlock(t *testing.T) {
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
+		var renewals, lost atomic.Int32
 		often(t, k, 43, func(s *stage, i int) {
-			var renewals atomic.Int32
 			var ended atomic.Bool
 			s.d.SetFaults(func(call driver.Call) memdriver.Fault {
 				if ended.Load() && call.Script.Name() == "renew" {
@@ -259,60 +239,54 @@ func TestNoRenewalAfterUnlock(t *testing.T) {
 				return memdriver.Fault{DelayRequest: 60 * time.Millisecond, DelayReply: 60 * time.Millisecond}
 			})
 			h := s.lock()
-			at := 9900*time.Millisecond + time.Duration(i)*7*time.Millisecond
-			time.Sleep(at)
+			time.Sleep(9900*time.Millisecond + time.Duration(i)*7*time.Millisecond)
 			synctest.Wait()
 			ended.Store(true)
 			s.unlock(h)
+			kit.WantError(s.T, context.Cause(h.Context()), context.Canceled)
 			s.free()
 			time.Sleep(time.Hour)
 			s.free()
-			if n := renewals.Load(); n > 0 {
-				s.Errorf("unlocked at %v: %d renewals after it", at, n)
+			if renewals.Load() > 0 || lost.Load() > 0 {
+				s.Errorf("unlocked at moment %d: %d renewals after it, %d losses", i, renewals.Load(), lost.Load())
 			}
-		})
+		}, losses(&lost))
 	})
 }
 
 // What was refused has no effect later: an earlier send of the call may still be under way, and what it was
 // refused for may go before it arrives.
 func TestRefusedHasNoEffectLater(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		send          string
 		before, after []string // the command that makes the object, and the one that makes the call possible
 		value         string   // then, if the call has had its effect
 		call          func(c *holdfast.Client) (bool, error)
-	}{
-		"latch": {"set", []string{"SET", "x", "1"}, []string{"DEL", "x"}, "2", func(c *holdfast.Client) (bool, error) {
-			return c.NewLatch("x").TrySetCount(background, 2)
-		}},
-		"permits": {"set", []string{"SET", "x", "1"}, []string{"DEL", "x"}, "2", func(c *holdfast.Client) (bool, error) {
-			return c.NewPermitSemaphore("x").TrySetPermits(background, 2)
-		}},
-		"unleased permits": {"set", []string{"SET", "x", "1"}, []string{"DEL", "x"}, "2", func(c *holdfast.Client) (bool, error) {
-			return c.NewUnleasedSemaphore("x").TrySetPermits(background, 2)
-		}},
-		"release": {"add", []string{"DEL", "x"}, []string{"SET", "x", "1"}, "3", func(c *holdfast.Client) (bool, error) {
-			return c.NewUnleasedSemaphore("x").ReleaseIfExists(2)
-		}},
-	} {
-		for _, goes := range []time.Duration{2050 * time.Millisecond, time.Hour} {
-			t.Run(fmt.Sprint(name, " possible after ", goes), func(t *testing.T) {
-				fake(t, func(s *stage) {
-					s.Do(test.before...)
-					kit.Once(s.d, test.send, late)
-					defer time.AfterFunc(goes, func() { s.Do(test.after...) }).Stop()
-					done, err := test.call(s.c)
-					kit.OK(s.T, err)
-					time.Sleep(5 * time.Second)
-					if has := s.Do("GET", "x") == test.value; has != done {
-						s.Errorf("it says %v, and in Redis stands %q", done, s.Do("GET", "x"))
-					}
-					s.Do("DEL", "x")
-					time.Sleep(kit.CallsLive)
-				})
-			})
-		}
+	}
+	set, del := []string{"SET", "x", "1"}, []string{"DEL", "x"}
+	for _, goes := range []time.Duration{2050 * time.Millisecond, time.Hour} {
+		rows(t, fake, map[string]row{
+			"latch": {"set", set, del, "2", func(c *holdfast.Client) (bool, error) { return c.NewLatch("x").TrySetCount(background, 2) }},
+			"permits": {"set", set, del, "2", func(c *holdfast.Client) (bool, error) {
+				return c.NewPermitSemaphore("x").TrySetPermits(background, 2)
+			}},
+			"unleased permits": {"set", set, del, "2", func(c *holdfast.Client) (bool, error) {
+				return c.NewUnleasedSemaphore("x").TrySetPermits(background, 2)
+			}},
+			"release": {"add", del, set, "3", func(c *holdfast.Client) (bool, error) { return c.NewUnleasedSemaphore("x").ReleaseIfExists(2) }},
+		}, func(s *stage, row row) {
+			s.Do(row.before...)
+			kit.Once(s.d, row.send, late)
+			defer time.AfterFunc(goes, func() { s.Do(row.after...) }).Stop()
+			done, err := row.call(s.c)
+			kit.OK(s.T, err)
+			time.Sleep(5 * time.Second)
+			if has := s.Do("GET", "x") == row.value; has != done {
+				s.Errorf("it says %v, and in Redis stands %q", done, s.Do("GET", "x"))
+			}
+			s.Do("DEL", "x")
+			time.Sleep(kit.CallsLive)
+		})
 	}
 }
 
@@ -339,59 +313,50 @@ func TestRefusedWaiterRemembersItsSends(t *testing.T) {
 // What was deleted, or given a time to live, is that once: a send of the call that was given up does not hit what is
 // made next.
 func TestDeletedOnce(t *testing.T) {
-	for script, call := range map[string]func(s *holdfast.PermitSemaphore) (bool, error){
+	rows(t, fake, map[string]func(s *holdfast.PermitSemaphore) (bool, error){
 		"delete": func(s *holdfast.PermitSemaphore) (bool, error) { return s.Delete(background) },
 		"expire": func(s *holdfast.PermitSemaphore) (bool, error) { return s.Expire(background, time.Millisecond) },
-	} {
-		t.Run(script, func(t *testing.T) {
-			fake(t, func(s *stage) {
-				permits := s.c.NewPermitSemaphore("x")
-				kit.OK(s.T, permits.SetPermits(background, 1))
-				kit.Once(s.d, script, late)
-				was, err := call(permits)
-				time.Sleep(time.Millisecond)
-				set, again := permits.TrySetPermits(background, 2)
-				if kit.OK(s.T, err, again); !was || !set {
-					s.Fatalf("%s: %v; and then set: %v", script, was, set)
-				}
-				time.Sleep(time.Second)
-				s.WantReply("2", "GET", "x")
-				s.Do("DEL", "x")
-				time.Sleep(kit.CallsLive)
-			})
-		})
-	}
+	}, func(s *stage, call func(s *holdfast.PermitSemaphore) (bool, error)) {
+		permits := s.c.NewPermitSemaphore("x")
+		kit.OK(s.T, permits.SetPermits(background, 1))
+		s.first(map[string][]memdriver.Fault{"delete": {late}, "expire": {late}})
+		was, err := call(permits)
+		time.Sleep(time.Millisecond)
+		set, again := permits.TrySetPermits(background, 2)
+		if kit.OK(s.T, err, again); !was || !set {
+			s.Fatalf("%v; and then set: %v", was, set)
+		}
+		time.Sleep(time.Second)
+		s.WantReply("2", "GET", "x")
+		s.Do("DEL", "x")
+		time.Sleep(kit.CallsLive)
+	})
 }
 
 // Redis does not forget a call before a send of it can be late: not if the client has a short timeout, and not if a send comes minutes
 // late, since its client does not know yet what time it is in Redis.
 func TestRememberedForLongEnough(t *testing.T) {
-	for name, test := range map[string]struct {
-		timeout, clock, delay time.Duration
-		answered              bool
-	}{
-		"short timeout": {timeout: 10 * time.Millisecond, delay: 200 * time.Millisecond}, // it goes on in the background
-		"clocks apart":  {timeout: holdfast.DefaultTimeout, clock: -2 * time.Minute, delay: 100 * time.Second, answered: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fake(t, func(s *stage) {
-				s.Server.SetClock(test.clock)
-				s.Do("SET", "x", "1")
-				kit.Once(s.d, "add", memdriver.Fault{DelayRequest: test.delay})
-				err := s.c.NewUnleasedSemaphore("x").Release(1)
-				if test.answered {
-					kit.OK(s.T, err)
-					s.WantReply("2", "GET", "x")
-				} else if !s.backend("Release", err, "").MayHaveRun {
-					s.Error(err)
-				}
-				time.Sleep(test.delay + time.Second)
-				s.WantReply("2", "GET", "x")
-				s.Do("DEL", "x")
-				time.Sleep(5 * time.Minute)
-			}, holdfast.WithTimeout(test.timeout))
-		})
-	}
+	each(t, fake, []bool{false, true}, func(s *stage, apart bool) {
+		c, d := s.Client(holdfast.WithTimeout(10 * time.Millisecond))
+		delay := 200 * time.Millisecond
+		if apart {
+			s.Server.SetClock(-2 * time.Minute)
+			c, d, delay = s.c, s.d, 100*time.Second
+		}
+		s.Do("SET", "x", "1")
+		kit.Once(d, "add", memdriver.Fault{DelayRequest: delay})
+		err := c.NewUnleasedSemaphore("x").Release(1)
+		if apart {
+			kit.OK(s.T, err)
+			s.WantReply("2", "GET", "x")
+		} else if !s.backend("Release", err, "").MayHaveRun { // it goes on in the background
+			s.Error(err)
+		}
+		time.Sleep(delay + time.Second)
+		s.WantReply("2", "GET", "x")
+		s.Do("DEL", "x")
+		time.Sleep(5 * time.Minute)
+	})
 }
 
 // A nested Lock gives back what another goroutine's Unlock has left to it. An attempt of an earlier Lock of

@@ -17,66 +17,60 @@ import (
 // An owner may lock again while its last unlock is still on its way: the old
 // release must not take the new hold away.
 func TestLateReleaseDoesNotHitTheNextHold(t *testing.T) {
-	lost := memdriver.Fault{LoseRequest: true}
-	for name, test := range map[string]struct {
+	type row struct {
 		acquires, releases []memdriver.Fault // of the first hold
 		unanswered         bool              // the Unlock
-	}{
-		"at once":    {releases: []memdriver.Fault{{DelayRequest: time.Millisecond}}},
-		"after 2.1s": {releases: []memdriver.Fault{late}},
-		"after 2.4s": {releases: []memdriver.Fault{{DelayRequest: 2400 * time.Millisecond}}},
-		"after 1m":   {releases: []memdriver.Fault{{DelayRequest: time.Minute}}},
-		// Unlock's three sends are lost; of the background's, the first is delayed.
-		"in the background": {releases: []memdriver.Fault{lost, lost, lost, {DelayRequest: 2200 * time.Millisecond}}, unanswered: true},
-		// The guess of the server's clock is now 950 ms ahead. That is known, and what was given up is waited for so much longer.
-		"one way is slower": {
-			acquires: []memdriver.Fault{{DelayRequest: 1900 * time.Millisecond}}, releases: []memdriver.Fault{{DelayRequest: 3100 * time.Millisecond}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			kinds(t, func(s *stage) {
-				s.first(map[string][]memdriver.Fault{"acquire": test.acquires, "release": test.releases})
-				first := s.in(s.ctx)
-				if err := first.Unlock(); (err != nil) != test.unanswered {
-					s.Error(err)
-				}
-				next := s.in(s.ctx)
-				time.Sleep(2 * time.Minute)
-				s.alone(next)
-			})
-		})
 	}
+	delayed := func(by time.Duration) []memdriver.Fault { return []memdriver.Fault{{DelayRequest: by}} }
+	lost := memdriver.Fault{LoseRequest: true}
+	rows(t, kinds, map[string]row{
+		"at once":    {releases: delayed(time.Millisecond)},
+		"after 2.1s": {releases: delayed(2100 * time.Millisecond)},
+		"after 2.4s": {releases: delayed(2400 * time.Millisecond)},
+		"after 1m":   {releases: delayed(time.Minute)},
+		// Unlock's three sends are lost; of the background's, the first is delayed.
+		"in the background": {releases: append([]memdriver.Fault{lost, lost, lost}, delayed(2200*time.Millisecond)...), unanswered: true},
+		// The guess of the server's clock is now 950 ms ahead. That is known, and what was given up is waited for so much longer.
+		"one way is slower": {acquires: delayed(1900 * time.Millisecond), releases: delayed(3100 * time.Millisecond)},
+	}, func(s *stage, row row) {
+		s.first(map[string][]memdriver.Fault{"acquire": row.acquires, "release": row.releases})
+		first := s.in(s.ctx)
+		if err := first.Unlock(); (err != nil) != row.unanswered {
+			s.Error(err)
+		}
+		next := s.in(s.ctx)
+		time.Sleep(2 * time.Minute)
+		s.alone(next)
+	})
 }
 
 // Extend's delayed answer is not about the owner's next hold: it does not move its deadline, and "not held" does not lose it.
 func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
-	for _, extended := range []bool{true, false} {
-		kinds(t, func(s *stage) {
-			first := s.in(s.ctx)
-			renew := memdriver.Fault{DelayReply: 100 * time.Millisecond}
-			if !extended {
-				renew.DelayRequest = 15 * time.Millisecond // so it comes behind the release
-			}
-			s.first(map[string][]memdriver.Fault{"renew": {renew}, "release": {{DelayReply: 20 * time.Millisecond}}})
-			extending := kit.Aside(func() error { return first.Extend(background, time.Hour) })
-			time.Sleep(10 * time.Millisecond)
-			unlocking := kit.Aside(first.Unlock)
-			time.Sleep(10 * time.Millisecond)
-			next := s.in(s.ctx, holdfast.FixedLease(500*time.Millisecond))
-			<-extending // it may say anything
-			kit.OK(s.T, <-unlocking)
-			if !extended {
-				s.alone(next)
-				return
-			}
-			after := s.beside()
-			if next.Context().Err() == nil {
-				s.Errorf("two holders: %v and %v", next.Owner(), after.Owner())
-			}
-			s.unlock(after)
-			s.lost(next)
-		})
-	}
+	each(t, kinds, []bool{true, false}, func(s *stage, extended bool) {
+		first := s.in(s.ctx)
+		renew := memdriver.Fault{DelayReply: 100 * time.Millisecond}
+		if !extended {
+			renew.DelayRequest = 15 * time.Millisecond // so it comes behind the release
+		}
+		s.first(map[string][]memdriver.Fault{"renew": {renew}, "release": {{DelayReply: 20 * time.Millisecond}}})
+		extending := kit.Aside(func() error { return first.Extend(background, time.Hour) })
+		time.Sleep(10 * time.Millisecond)
+		unlocking := kit.Aside(first.Unlock)
+		time.Sleep(10 * time.Millisecond)
+		next := s.in(s.ctx, holdfast.FixedLease(500*time.Millisecond))
+		<-extending // it may say anything
+		kit.OK(s.T, <-unlocking)
+		if !extended {
+			s.alone(next)
+			return
+		}
+		after := s.beside()
+		if next.Context().Err() == nil {
+			s.Errorf("two holders: %v and %v", next.Owner(), after.Owner())
+		}
+		s.unlock(after)
+		s.lost(next)
+	})
 }
 
 // An Unlock begun in time, whose release arrives after the lease, is no loss.
@@ -143,7 +137,7 @@ func TestUnlockRacingClose(t *testing.T) {
 
 // TryLock is bounded, also by another call of the same owner.
 func TestTryLockIsBounded(t *testing.T) {
-	for name, busy := range map[string]func(s *stage) (end func()){
+	rows(t, kinds, map[string]func(s *stage) (end func()){
 		"same owner in line": func(s *stage) func() {
 			h := s.beside()
 			time.AfterFunc(time.Minute, func() { s.unlock(h) })
@@ -159,20 +153,16 @@ func TestTryLockIsBounded(t *testing.T) {
 			_ = h.Unlock() // it has no answer
 			return s.heals
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			kinds(t, func(s *stage) {
-				end := busy(s)
-				start := time.Now()
-				if h, err := s.l.TryLock(s.ctx); err == nil {
-					s.Errorf("%v, beside another call of its owner", h)
-				}
-				s.within(start, 0, holdfast.DefaultTimeout)
-				end()
-				time.Sleep(time.Hour)
-			})
-		})
-	}
+	}, func(s *stage, busy func(s *stage) (end func())) {
+		end := busy(s)
+		start := time.Now()
+		if h, err := s.l.TryLock(s.ctx); err == nil {
+			s.Errorf("%v, beside another call of its owner", h)
+		}
+		s.within(start, 0, holdfast.DefaultTimeout)
+		end()
+		time.Sleep(time.Hour)
+	})
 }
 
 // After a loss, Unlock of a SyncLocker does not unlock the next one's hold.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -49,21 +48,19 @@ func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
 
 // S1, S7: a nested hold with another lease does not change what the outer one was promised, and giving it back does not either.
 func TestS1_S7_NestedLeaseDoesNotShorten(t *testing.T) {
-	for _, lease := range []time.Duration{time.Hour, time.Second} {
-		nesting(t, func(s *stage) {
-			outer := s.lock(holdfast.FixedLease(time.Hour))
-			inner := s.in(outer.Context(), holdfast.FixedLease(lease))
-			if got := s.Lives(outer.Owner()); got != time.Hour {
-				s.Errorf("TTL %v after a nested hold", got)
-			}
-			time.Sleep(time.Minute)
-			s.unlock(inner)
-			if got := s.Lives(outer.Owner()); got != 59*time.Minute {
-				s.Errorf("TTL %v after a partial unlock", got)
-			}
-			s.alone(outer)
-		})
-	}
+	each(t, nesting, []time.Duration{time.Hour, time.Second}, func(s *stage, lease time.Duration) {
+		outer := s.lock(holdfast.FixedLease(time.Hour))
+		inner := s.in(outer.Context(), holdfast.FixedLease(lease))
+		if got := s.Lives(outer.Owner()); got != time.Hour {
+			s.Errorf("TTL %v after a nested hold", got)
+		}
+		time.Sleep(time.Minute)
+		s.unlock(inner)
+		if got := s.Lives(outer.Owner()); got != 59*time.Minute {
+			s.Errorf("TTL %v after a partial unlock", got)
+		}
+		s.alone(outer)
+	})
 }
 
 // S6: an inner fixed lease does not end the renewal of the outer hold.
@@ -130,24 +127,22 @@ func TestNestedIntoNothingIsLost(t *testing.T) {
 
 // WithMaxHold ends a hold, whatever its lease, and that is told as such.
 func TestMaxHoldEndsRenewal(t *testing.T) {
-	for _, lease := range []time.Duration{holdfast.DefaultLease, time.Minute, time.Hour} {
-		kinds(t, func(s *stage) {
-			start := time.Now()
-			h := s.lock(holdfast.RenewedLease(lease))
-			kit.Took(s.T, kit.LostAt(s.T, h, start), 118*time.Second, 2*time.Minute, "lost after %v")
-			var lost *holdfast.LostError
-			if err := context.Cause(h.Context()); !errors.As(err, &lost) || lost.Reason != holdfast.LostMaxHoldOver {
-				s.Error(err)
-			}
-			s.lost(h)
-			kit.Fails(s.T, holdfast.ErrInvalid)(s.l.Lock(background, holdfast.FixedLease(3*time.Minute)))
-		}, holdfast.WithMaxHold(2*time.Minute))
-	}
+	each(t, kinds, []time.Duration{holdfast.DefaultLease, time.Minute, time.Hour}, func(s *stage, lease time.Duration) {
+		start := time.Now()
+		h := s.lock(holdfast.RenewedLease(lease))
+		kit.Took(s.T, kit.LostAt(s.T, h, start), 118*time.Second, 2*time.Minute, "lost after %v")
+		var lost *holdfast.LostError
+		if err := context.Cause(h.Context()); !errors.As(err, &lost) || lost.Reason != holdfast.LostMaxHoldOver {
+			s.Error(err)
+		}
+		s.lost(h)
+		kit.Fails(s.T, holdfast.ErrInvalid)(s.l.Lock(background, holdfast.FixedLease(3*time.Minute)))
+	}, holdfast.WithMaxHold(2*time.Minute))
 }
 
 // Nested holds do not stretch WithMaxHold, nor does Extend on one, nor are they promised more than it leaves.
 func TestNestedHoldsKeepToMaxHold(t *testing.T) {
-	for name, nest := range map[string]func(s *stage, outer *holdfast.Hold){
+	rows(t, nesting, map[string]func(s *stage, outer *holdfast.Hold){
 		"again and again": func(s *stage, outer *holdfast.Hold) {
 			for range 60 {
 				inner, err := s.l.Lock(outer.Context())
@@ -169,17 +164,13 @@ func TestNestedHoldsKeepToMaxHold(t *testing.T) {
 			time.Sleep(50 * time.Second)
 			kit.Fails(s.T, holdfast.ErrInvalid)(s.l.Lock(outer.Context(), holdfast.MinHold(40*time.Second)))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			nesting(t, func(s *stage) {
-				start := time.Now()
-				outer := s.lock()
-				nest(s, outer)
-				kit.Took(s.T, kit.LostAt(s.T, outer, start), 0, 61*time.Second, "lost after %v")
-				s.lost(outer)
-			}, holdfast.WithMaxHold(time.Minute))
-		})
-	}
+	}, func(s *stage, nest func(s *stage, outer *holdfast.Hold)) {
+		start := time.Now()
+		outer := s.lock()
+		nest(s, outer)
+		kit.Took(s.T, kit.LostAt(s.T, outer, start), 0, 61*time.Second, "lost after %v")
+		s.lost(outer)
+	}, holdfast.WithMaxHold(time.Minute))
 }
 
 // A grant that too few replicas have acknowledged is given back: a nested one, and the outer one stays; that of one who has waited, and
@@ -209,9 +200,7 @@ func TestUnacknowledgedGrantIsGivenBack(t *testing.T) {
 // It is given back also if Redis is away for longer than the client's lease, but not for as long as that of the call.
 func TestUntrustedGrantOfALongLeaseIsGivenBack(t *testing.T) {
 	kinds(t, func(s *stage) {
-		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
-			return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
-		})
+		s.script("release", memdriver.Fault{LoseRequest: true})
 		kit.Fails(s.T, holdfast.ErrNotReplicated)(s.l.TryLock(background, holdfast.FixedLease(10*time.Minute)))
 		time.Sleep(2 * time.Minute)
 		s.d.SetFaults(nil)

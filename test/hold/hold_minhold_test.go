@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -114,16 +113,14 @@ func TestMinHoldEnds(t *testing.T) {
 // The release of a hold that was kept does not hit the owner's next hold, however long
 // it is delayed.
 func TestDelayedKeepDoesNotHitTheNextHold(t *testing.T) {
-	for _, delay := range []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2900 * time.Millisecond} {
-		keeping(t, func(s *stage) {
-			h := s.in(s.ctx, holdfast.MinHold(3*time.Second))
-			kit.Once(s.d, "keep", memdriver.Fault{Repeat: true, RepeatAfter: delay})
-			s.unlock(h)
-			h = s.in(s.ctx)
-			time.Sleep(time.Minute)
-			s.alone(h)
-		})
-	}
+	each(t, keeping, []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2900 * time.Millisecond}, func(s *stage, delay time.Duration) {
+		h := s.in(s.ctx, holdfast.MinHold(3*time.Second))
+		kit.Once(s.d, "keep", memdriver.Fault{Repeat: true, RepeatAfter: delay})
+		s.unlock(h)
+		h = s.in(s.ctx)
+		time.Sleep(time.Minute)
+		s.alone(h)
+	})
 }
 
 // What was kept for a hold that has gone is not kept for an acquire that gave up.
@@ -136,12 +133,7 @@ func TestStaleMinHold(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		failed := s.waits(ctx) // it comes while the release is under way
 		time.Sleep(time.Second)
-		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
-			if call.Script.Name() == "acquire" {
-				return memdriver.Fault{DelayReply: time.Second}
-			}
-			return memdriver.Fault{}
-		})
+		s.script("acquire", memdriver.Fault{DelayReply: time.Second})
 		s.Do("DEL", "x") // who waits is not told, and asks within a second
 		for s.PTTL("x") <= 0 {
 			time.Sleep(10 * time.Millisecond)
@@ -170,37 +162,34 @@ func TestMinHoldDetach(t *testing.T) {
 // Several locks are kept one by one, and a RedLock on every server, also on one that answers later.
 func TestMinHoldOfSeveral(t *testing.T) {
 	multi := holdfast.NewMultiLock
-	for name, test := range map[string]struct {
+	type row struct {
 		of   func(s *kit.Servers) *holdfast.MultiLock
 		keys [][]string // of each server
-	}{
+	}
+	rows(t, fake, map[string]row{
 		"together": {func(s *kit.Servers) *holdfast.MultiLock { return multi(kit.Mutexes(s.Clients[0], "a", "b")...) }, [][]string{{"a", "b"}}},
 		"one by one": {func(s *kit.Servers) *holdfast.MultiLock {
 			return multi(s.Clients[0].NewMutex("a"), s.Clients[0].NewMutex("b", holdfast.NonReentrant()))
 		}, [][]string{{"a", "b"}}},
 		"RedLock":            {func(s *kit.Servers) *holdfast.MultiLock { return s.Redlock("x") }, [][]string{{"x"}, {"x"}, {"x"}}},
 		"RedLock in another": {func(s *kit.Servers) *holdfast.MultiLock { return multi(s.Redlock("x")) }, [][]string{{"x"}, {"x"}, {"x"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fake(t, func(s *stage) {
-				of := kit.Several(s.World, 3)
-				others := of.Again()
-				kit.Silent(of.Drivers[2], memdriver.Fault{DelayReply: time.Second})
-				start := time.Now()
-				h := s.must(test.of(of).Lock(background, kept))
-				time.Sleep(1500 * time.Millisecond)
-				of.Drivers[2].SetFaults(nil)
-				s.unlock(h)
-				for i, keys := range test.keys {
-					for _, key := range keys {
-						kit.Fails(s.T, holdfast.ErrLocked)(others.Clients[i].NewMutex(key).TryLock(background))
-					}
-				}
-				s.unlock(s.must(test.of(others).Lock(background)))
-				s.within(start, shortest, shortest+time.Second)
-			})
-		})
-	}
+	}, func(s *stage, row row) {
+		of := kit.Several(s.World, 3)
+		others := of.Again()
+		kit.Silent(of.Drivers[2], memdriver.Fault{DelayReply: time.Second})
+		start := time.Now()
+		h := s.must(row.of(of).Lock(background, kept))
+		time.Sleep(1500 * time.Millisecond)
+		of.Drivers[2].SetFaults(nil)
+		s.unlock(h)
+		for i, keys := range row.keys {
+			for _, key := range keys {
+				kit.Fails(s.T, holdfast.ErrLocked)(others.Clients[i].NewMutex(key).TryLock(background))
+			}
+		}
+		s.unlock(s.must(row.of(others).Lock(background)))
+		s.within(start, shortest, shortest+time.Second)
+	})
 }
 
 // A writer who reads on keeps nothing.

@@ -3,6 +3,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,10 @@ type stage struct {
 	ctx      context.Context // of an owner of the client
 }
 
-// fake runs a test under fake time, with a plain mutex. The first client has the options.
+// runner is fake, or one of those after it. The client has the options.
+type runner = func(t *testing.T, f func(s *stage), options ...holdfast.ClientOption)
+
+// fake runs a test under fake time, with a plain mutex.
 func fake(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
 	t.Helper()
 	often(t, kit.MutexKind, 1, func(s *stage, _ int) { f(s) }, options...)
@@ -64,6 +68,21 @@ func often(t *testing.T, k *kit.Kind, n int, f func(s *stage, i int), options ..
 			other, _ := w.Client()
 			f(&stage{w, t, c, d, w.Lock(c), w.Rival(other), holdfast.WithOwner(background, c.NewOwner())}, i)
 		})
+	}
+}
+
+// rows runs it with each row of a table, and each with each of some values.
+func rows[T any](t *testing.T, run runner, table map[string]T, f func(s *stage, row T), options ...holdfast.ClientOption) {
+	t.Helper()
+	for name, row := range table {
+		t.Run(name, func(t *testing.T) { run(t, func(s *stage) { f(s, row) }, options...) })
+	}
+}
+
+func each[T any](t *testing.T, run runner, values []T, f func(s *stage, value T), options ...holdfast.ClientOption) {
+	t.Helper()
+	for _, value := range values {
+		t.Run(fmt.Sprint(value), func(t *testing.T) { run(t, func(s *stage) { f(s, value) }, options...) })
 	}
 }
 
@@ -155,6 +174,16 @@ func (s *stage) first(faults map[string][]memdriver.Fault) {
 			if i := int(n[call.Script.Name()].Add(1)); i <= len(of) {
 				return of[i-1]
 			}
+		}
+		return memdriver.Fault{}
+	})
+}
+
+// script has one script's calls suffer.
+func (s *stage) script(name string, fault memdriver.Fault) {
+	s.d.SetFaults(func(call driver.Call) memdriver.Fault {
+		if call.Script.Name() == name {
+			return fault
 		}
 		return memdriver.Fault{}
 	})
