@@ -293,7 +293,7 @@ var mutants = []mutant{
 		new: "if KEYS[3]",
 	},
 	{
-		name: "token: that of the run of holds before", in: "acquisition.granted", suite: tests(owner, "TestTokenOfTheNextRun"),
+		name: "token: that of the run of holds before", in: "acquisition.granted", suite: tests(owner, "TestTokensOfOneOwner"),
 		old: "\t\ts.Token = 0\n\t}\n\tif",
 		new: "\t}\n\tif s.Token != 0 {\n\t} else if",
 	},

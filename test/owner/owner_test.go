@@ -2,211 +2,237 @@ package owner
 
 import (
 	"context"
-	"sync"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// The context of a hold speaks for its own lock only: goroutines that share it
-// exclude each other at every other lock.
+// The context of a hold speaks for its own locks only: calls that share it exclude each other at every other lock.
 func TestHoldsContextIsOfOneLock(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		if w.Kind.Shared() {
-			return // readers are let in together in any case
+	fakeKinds(t, func(s *stage) {
+		for _, outer := range []holdfast.Locker{
+			s.c.NewMutex("outer"), s.c.NewRWMutex("outer").RLocker(), holdfast.NewMultiLock(s.c.NewMutex("outer"), s.c.NewFairMutex("outer2")),
+		} {
+			h := s.must(outer.Lock(background))
+			inner := s.lock(h.Context())
+			kit.Fails(s.T, holdfast.ErrLocked)(s.Rival(s.c).TryLock(h.Context()))
+			s.unlock(inner, h)
 		}
-		c, _ := w.Client()
-		outer := kit.Must(t)(c.NewMutex("outer").Lock(background))
-		var inside, most atomic.Int64
-		var group sync.WaitGroup
-		for range 8 {
-			group.Go(func() {
-				for range 5 {
-					h := kit.Must(t)(w.Lock(c).Lock(outer.Context()))
-					most.Store(max(most.Load(), inside.Add(1)))
-					time.Sleep(time.Millisecond)
-					inside.Add(-1)
-					kit.Unlock(t, h)
-				}
-			})
-		}
-		group.Wait()
-		if most.Load() != 1 {
-			t.Errorf("%d were inside together", most.Load())
-		}
-		kit.Unlock(t, outer)
 	})
 }
 
-// A read hold's context does not make its goroutines one writer elsewhere, and
-// permits taken under it are as many as there are.
-func TestHoldsContextAndOtherKinds(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		reading := kit.Must(t)(c.NewRWMutex("a").RLocker().Lock(background))
-		first := kit.Must(t)(c.NewRWMutex("b").Lock(reading.Context()))
-		kit.Fails(t, holdfast.ErrLocked)(c.NewRWMutex("b").TryLock(reading.Context()))
-		s := c.NewPermitSemaphore("s")
-		kit.OK(t, s.SetPermits(background, 1))
-		permit := kit.Must(t)(s.TryLock(reading.Context()))
-		kit.Fails(t, holdfast.ErrLocked)(s.TryLock(permit.Context()))
-		for _, h := range []*holdfast.Hold{permit, first, reading} {
-			kit.Unlock(t, h)
-		}
-		w.Do("DEL", "s", "{s}:timeout", "holdfast_calls:{s}")
-	})
-}
-
-// Nesting is recognised through a chain of calls and other locks in between.
+// Nesting is recognised through a chain of calls and other locks in between, and so is a reader that asks to write. Under the
+// context of a hold of several locks, each of them is reentrant.
 func TestNestingThroughOtherLocks(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		outer := kit.Must(t)(w.Lock(c).Lock(background))
-		between := kit.Must(t)(c.NewMutex("y").Lock(outer.Context()))
-		if between.Owner() == outer.Owner() {
-			t.Error("two locks have one owner")
-		}
-		several := kit.Must(t)(holdfast.NewMultiLock(c.NewMutex("z"), c.NewFairMutex("zz")).Lock(between.Context()))
-		type key struct{}
-		deeper, cancel := context.WithCancel(context.WithValue(several.Context(), key{}, 1))
+	fakeNesting(t, func(s *stage) {
+		outer := s.lock(background)
+		y, z := s.c.NewMutex("y"), s.c.NewRWMutex("z")
+		between := s.must(y.Lock(outer.Context()))
+		several := s.must(holdfast.NewMultiLock(z, s.c.NewFairMutex("zz")).Lock(between.Context()))
+		deeper, cancel := context.WithCancel(context.WithValue(several.Context(), tagKey{}, "deeper"))
 		defer cancel()
-		inner := kit.Must(t)(w.Lock(c).Lock(deeper))
-		if inner.Owner() != outer.Owner() {
-			t.Errorf("nested as %v in a hold of %v", inner.Owner(), outer.Owner())
+		inner := s.lock(deeper)
+		s.WantCount("x", outer.Owner(), 2)
+		again := s.must(y.Lock(inner.Context()))
+		if inner.Owner() != outer.Owner() || again.Owner() != between.Owner() || outer.Owner() == between.Owner() {
+			s.Errorf("nested as %v in a hold of %v, and as %v in one of %v", inner.Owner(), outer.Owner(), again.Owner(), between.Owner())
 		}
-		w.WantCount("x", outer.Owner(), 2)
-		again := kit.Must(t)(c.NewMutex("y").Lock(inner.Context()))
-		if again.Owner() != between.Owner() {
-			t.Errorf("nested as %v in a hold of %v", again.Owner(), between.Owner())
+		for _, part := range []holdfast.Locker{z, z.RLocker(), s.c.NewFairMutex("zz")} {
+			s.unlock(s.must(part.TryLock(deeper)))
 		}
-		for _, h := range []*holdfast.Hold{again, inner, several, between, outer} {
-			kit.Unlock(t, h)
+		if s.Kind.Shared() {
+			kit.Fails(s.T, holdfast.ErrReentrant)(s.Rival(s.c).Lock(again.Context()))
 		}
-	})
-}
-
-// Under the context of a hold of several locks each of them is reentrant, and
-// nothing else is; so it is with several servers.
-func TestSeveralLocksNest(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		s := kit.Several(w, 3)
-		c := s.Clients[0]
-		all := holdfast.NewMultiLock(c.NewMutex("a"), c.NewFairMutex("b"), c.NewRWMutex("c"))
-		h := kit.Must(t)(all.Lock(background))
-		for _, l := range []holdfast.Locker{all, c.NewMutex("a"), c.NewFairMutex("b"), c.NewRWMutex("c"), c.NewRWMutex("c").RLocker()} {
-			kit.Unlock(t, kit.Must(t)(l.TryLock(h.Context())))
-		}
-		other := kit.Must(t)(c.NewMutex("d").TryLock(h.Context()))
-		kit.Fails(t, holdfast.ErrLocked)(c.NewMutex("d").TryLock(h.Context()))
-		kit.Unlock(t, other)
-		kit.Unlock(t, h)
-		red := holdfast.NewRedLock(s.Clients[0].NewMutex("r"), s.Clients[1].NewMutex("r"), s.Clients[2].NewMutex("r"))
-		h = kit.Must(t)(red.Lock(background))
-		if h.Owner() != (holdfast.Owner{}) {
-			t.Errorf("three clients have one owner, %v", h.Owner())
-		}
-		for _, p := range h.Parts() {
-			if p.Owner() == (holdfast.Owner{}) {
-				t.Error("a part has no owner")
-			}
-		}
-		kit.Unlock(t, kit.Must(t)(red.TryLock(h.Context())))
-		kit.Unlock(t, h)
-	})
-}
-
-// A reader that asks to write under its context is told so, as before.
-func TestUpgradeIsRecognisedUnderAContext(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		m := c.NewRWMutex("x")
-		reading := kit.Must(t)(m.RLocker().Lock(background))
-		between := kit.Must(t)(c.NewMutex("y").Lock(reading.Context()))
-		kit.Fails(t, holdfast.ErrReentrant)(m.Lock(between.Context()))
-		kit.Unlock(t, between)
-		kit.Unlock(t, reading)
-		writing := kit.Must(t)(m.Lock(background))
-		read := kit.Must(t)(m.RLocker().Lock(writing.Context()))
-		kit.Unlock(t, read)
-		kit.Unlock(t, writing)
+		s.unlock(again, inner, several, between, outer)
 	})
 }
 
 // The innermost word counts: WithOwner's, or that of a hold acquired under it.
 func TestWithOwnerByHand(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		x, y := c.NewMutex("x"), c.NewMutex("y")
-		owner := c.NewOwner()
-		ctx := holdfast.WithOwner(background, owner)
-		a, b := kit.Must(t)(x.Lock(ctx)), kit.Must(t)(y.Lock(ctx))
-		if a.Owner() != owner || b.Owner() != owner {
-			t.Errorf("owners %v and %v, want %v", a.Owner(), b.Owner(), owner)
+	fake(t, func(s *stage) {
+		owner, _ := holdfast.OwnerFrom(s.own, s.x)
+		y := s.c.NewMutex("y")
+		a, b := s.lock(s.own), s.must(y.Lock(s.own))
+		if got, ok := holdfast.OwnerFrom(a.Context(), s.x); got != owner || !ok || a.Owner() != owner || b.Owner() != owner {
+			s.Errorf("owners %v and %v, and OwnerFrom says %v, %v; want %v", a.Owner(), b.Owner(), got, ok, owner)
 		}
-		nested := kit.Must(t)(y.TryLock(a.Context())) // the same thread, by hand
-		kit.Unlock(t, nested)
-		kit.Fails(t, holdfast.ErrLocked)(x.TryLock(holdfast.WithOwner(a.Context(), c.NewOwner())))
-		if got, ok := holdfast.OwnerFrom(a.Context(), x); got != owner || !ok {
-			t.Errorf("OwnerFrom: %v, %v", got, ok)
+		s.unlock(s.must(y.TryLock(a.Context()))) // the same thread, by hand
+		kit.Fails(s.T, holdfast.ErrLocked)(s.x.TryLock(holdfast.WithOwner(a.Context(), s.c.NewOwner())))
+		if got, ok := holdfast.OwnerFrom(background, s.x); ok {
+			s.Errorf("OwnerFrom without one: %v", got)
 		}
-		if got, ok := holdfast.OwnerFrom(background, x); ok {
-			t.Errorf("OwnerFrom without one: %v", got)
-		}
-		kit.Unlock(t, a)
-		kit.Unlock(t, b)
+		s.unlock(a, b)
 	})
 }
 
-// An owner belongs to the client that made it. Two processes that count on one
-// owner's field give each other's holds back: shown, before this was refused.
-func TestOwnerOfAnotherClient(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, _ := w.Client()
-		ctx := holdfast.WithOwner(background, a.NewOwner())
-		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(b).Lock(ctx))
-		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(b).TryLock(ctx))
-		kit.Fails(t, holdfast.ErrInvalid)(holdfast.NewMultiLock(w.Lock(a), b.NewMutex("y")).Lock(ctx))
-		kit.Unlock(t, kit.Must(t)(w.Lock(a).Lock(ctx)))
+// An owner belongs to the client that has made it: two processes that count on one owner's field give each other's holds back. One that
+// nobody makes could stand for another's side of a lock, and one that is not made yet is what an acquire may get for itself.
+func TestOwnersThatMayNotLock(t *testing.T) {
+	fakeKinds(t, func(s *stage) {
+		refused := func(owner holdfast.Owner) {
+			ctx := holdfast.WithOwner(background, owner)
+			kit.Fails(s.T, holdfast.ErrInvalid)(s.x.Lock(ctx))
+			kit.Fails(s.T, holdfast.ErrInvalid)(s.x.TryLock(ctx))
+		}
+		parse := func(text string) (owner holdfast.Owner) {
+			kit.OK(s.T, owner.UnmarshalText([]byte(text)))
+			return owner
+		}
+		h := s.lock(background)
+		client, number, _ := strings.Cut(h.Owner().String(), ":")
+		last, err := strconv.Atoi(number)
+		kit.OK(s.T, err)
+		s.unlock(h)
+		for _, n := range []int{-1, 0, last + 2, last + 4, last + 5} { // those that NewOwner returns are even; it was called once
+			refused(parse(fmt.Sprint(client, ":", n)))
+		}
+		for _, tail := range []string{":write", " ", ":1"} {
+			owner := parse(s.c.NewOwner().String() + tail)
+			refused(owner)
+			kit.Fails(s.T, holdfast.ErrInvalid)(s.x.Adopt(background, owner))
+		}
+		refused(s.other.NewOwner())
+		kit.Fails(s.T, holdfast.ErrInvalid)(holdfast.NewMultiLock(s.x, s.other.NewMutex("y")).Lock(s.own))
+		s.unlock(s.lock(holdfast.WithOwner(background, h.Owner()))) // whose hold has ended
 	})
 }
 
-// Nothing remains of a hold whose lease has run out, whether or not it is ever
-// unlocked, and Unlock says the same as before.
+// Nothing remains of a hold whose lease has run out, whether or not it is ever unlocked. Unlock, and a Lock under its context, say
+// the same as before.
 func TestForgottenHold(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		told := 0
-		hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told++ }})
-		h := kit.Must(t)(w.Lock(c).TryLock(background, holdfast.FixedLease(50*time.Millisecond), hooks))
+	told := 0
+	hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told++ }})
+	fakeKinds(t, func(s *stage) {
+		told = 0
+		h := s.must(s.x.TryLock(background, holdfast.FixedLease(50*time.Millisecond), hooks))
+		under := context.WithoutCancel(h.Context())
 		<-h.Context().Done()
 		deadline := h.Deadline()
 		time.Sleep(time.Minute)
-		seen := kit.Count(d)
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-		kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
-		kit.OK(t, c.Close())
-		if n := seen.All(); n > 0 {
-			t.Errorf("%d calls for a hold that was gone", n)
+		if s.Kind.Nests {
+			kit.Fails(s.T, holdfast.ErrLost)(s.x.TryLock(under))
 		}
-		if told != 1 || h.Deadline() != (time.Time{}) || deadline.IsZero() {
-			t.Errorf("told %d times, deadline %v, then %v", told, deadline, h.Deadline())
+		seen := kit.Count(s.d)
+		s.lost(h)
+		kit.WantError(s.T, h.Unlock(), holdfast.ErrNotHeld)
+		kit.OK(s.T, s.c.Close())
+		if n := seen.All(); n > 0 {
+			s.Errorf("%d calls for a hold that was gone", n)
+		}
+		if told != 1 || !h.Deadline().IsZero() || deadline.IsZero() {
+			s.Errorf("told %d times, deadline %v, then %v", told, deadline, h.Deadline())
 		}
 	})
 }
 
-// An owner that nobody makes owns nothing: it could stand for another's side of a lock.
-func TestOwnersMadeUp(t *testing.T) {
+// A lost hold is unlocked, and its owner locks again, alone or with another lock: what the acquire gives back first is not hit by a
+// delayed send of the Unlock.
+func TestLateReleaseAfterLoss(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		for _, tail := range []string{":write", " ", ":1"} {
-			var owner holdfast.Owner
-			kit.OK(t, owner.UnmarshalText([]byte(c.NewOwner().String()+tail)))
-			kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).TryLock(holdfast.WithOwner(background, owner)))
-			kit.Fails(t, holdfast.ErrInvalid)(w.Lock(c).Adopt(background, owner))
+		for i := range 20 {
+			s := newStage(t, w, []holdfast.ClientOption{holdfast.WithMargin(10 * time.Second)})
+			var again holdfast.Locker = s.x
+			if i%2 == 0 {
+				again = holdfast.NewMultiLock(s.x, s.Mutex(s.c, "y"))
+			}
+			h := s.lock(s.own)
+			kit.Away(s.d)
+			<-h.Context().Done()
+			time.Sleep(2500 * time.Millisecond)
+			kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+			s.lost(h)
+			next := s.must(again.Lock(s.own))
+			time.Sleep(time.Second)
+			if beside, err := s.theirs.TryLock(background); err == nil {
+				if next.Context().Err() == nil {
+					s.Errorf("two inside, in %v", again.Name())
+				}
+				s.unlock(beside)
+			}
+			_ = next.Unlock() // it may be lost
 		}
+	})
+}
+
+// duringRenewal returns a hold, one of whose renewals has been carried out and not answered yet.
+func (s *stage) duringRenewal() *holdfast.Hold {
+	s.Helper()
+	var renewals atomic.Int64
+	s.d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+		if call.Script.Name() == "renew" && renewals.Add(1) == 2 { // the first is sent when the hold begins to listen
+			f.DelayReply = 500 * time.Millisecond
+		}
+		return f
+	})
+	h := s.lock(background)
+	time.Sleep(11 * time.Second)
+	if renewals.Load() != 2 {
+		s.Fatal(renewals.Load())
+	}
+	return h
+}
+
+// Extend while a renewal is under way: what was promised is remembered.
+func TestExtendDuringRenewal(t *testing.T) {
+	fake(t, func(s *stage) {
+		h := s.duringRenewal()
+		kit.OK(s.T, h.Extend(background, time.Hour))
+		time.Sleep(time.Second)
+		kit.Away(s.d)
+		if h.Unlock() == nil {
+			s.Fatal("no error")
+		}
+		time.Sleep(2 * time.Minute) // an outage, shorter than the lease
+		s.d.SetFaults(nil)
+		time.Sleep(time.Minute)
+		s.WantCount("x", h.Owner(), 0) // given up
+	})
+}
+
+// A nested hold of a long lease, acquired while a renewal is under way: the lost hold
+// is kept until its key has gone, so that Unlock removes it.
+func TestForgottenTooEarly(t *testing.T) {
+	fake(t, func(s *stage) {
+		h := s.duringRenewal()
+		nested := s.lock(holdfast.WithOwner(background, h.Owner()), holdfast.FixedLease(time.Hour))
+		time.Sleep(time.Second)
+		s.unlock(h)
+		<-nested.Context().Done()
+		time.Sleep(time.Second)
+		s.lost(nested)
+		time.Sleep(time.Second)
+		s.WantCount("x", nested.Owner(), 0)
+	}, holdfast.WithMargin(10*time.Second))
+}
+
+// The calls of an owner overlap. A nested Lock whose outer hold is unlocked while it is under way becomes the only hold: it has the
+// token of the run of holds that goes on. The next run has one of its own.
+func TestTokensOfOneOwner(t *testing.T) {
+	fakeKinds(t, func(s *stage) {
+		if !s.Kind.Fenced() {
+			return
+		}
+		h := s.lock(s.own)
+		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		nested := s.begin(s.own)
+		s.unlock(h)
+		n := s.got(nested)
+		s.WantCount("x", n.Owner(), 1)
+		kit.Once(s.d, "release", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		unlocked := kit.Aside(n.Unlock)
+		next := s.lock(s.own)
+		kit.OK(s.T, <-unlocked)
+		if n.Token() < h.Token() || next.Token() <= n.Token() {
+			s.Errorf("token %d, nested %d, the next run's %d", h.Token(), n.Token(), next.Token())
+		}
+		s.unlock(next)
 	})
 }

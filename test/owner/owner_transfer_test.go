@@ -3,6 +3,8 @@ package owner
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,146 +13,143 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// parsed is an owner as another process is told it.
-func parsed(t *testing.T, owner holdfast.Owner) holdfast.Owner {
-	t.Helper()
-	there, err := holdfast.ParseOwner(owner.String())
-	kit.OK(t, err)
-	return there
+// taker returns the lock as another client has it, who takes holds over, and its driver.
+func (s *stage) taker() (kit.AnyLock, *memdriver.Driver) {
+	s.Helper()
+	c, d := s.Client()
+	return s.Lock(c), d
+}
+
+// adopt has the lock take over what an owner has detached, as another process is told of it.
+func (s *stage) adopt(l kit.AnyLock, owner holdfast.Owner, options ...holdfast.TryOption) *holdfast.Hold {
+	s.Helper()
+	told, err := holdfast.ParseOwner(owner.String())
+	kit.OK(s.T, err)
+	return s.must(l.Adopt(background, told, options...))
 }
 
 // A hold goes from one process to another, and nobody gets in between.
 func TestTransfer(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, d := w.Client()
-		rival, _ := w.Client()
-		h := kit.Must(t)(w.Lock(a).Lock(background))
+	fakeKinds(t, func(s *stage) {
+		taker, d := s.taker()
+		h := s.lock(background)
 		time.Sleep(time.Minute)
-		owner, err := h.Detach()
-		kit.OK(t, err)
+		owner := s.detach(h)
 		if owner != h.Owner() || !errors.Is(context.Cause(h.Context()), context.Canceled) || !h.Deadline().IsZero() {
-			t.Errorf("detached as %v, cause %v, deadline %v", owner, context.Cause(h.Context()), h.Deadline())
+			s.Errorf("detached as %v, cause %v, deadline %v", owner, context.Cause(h.Context()), h.Deadline())
 		}
-		kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
-		_, err = h.Detach()
-		kit.WantError(t, err, holdfast.ErrNotHeld)
-		w.WantCount("x", owner, 1)
-		kit.Fails(t, holdfast.ErrInvalid)(w.Lock(a).Lock(holdfast.WithOwner(background, owner))) // it is about to be replaced
+		_, err := h.Detach()
+		kit.WantError(s.T, err, holdfast.ErrNotHeld)
+		kit.WantError(s.T, h.Unlock(), holdfast.ErrNotHeld)
+		s.WantCount("x", owner, 1)
+		ctx := holdfast.WithOwner(background, owner)
+		kit.Fails(s.T, holdfast.ErrInvalid)(s.x.Lock(ctx)) // it is about to be replaced
+		if s.Kind.Mode == "write" {
+			kit.Fails(s.T, holdfast.ErrInvalid)(s.Kind.Readers(s.c, "x").TryLock(ctx))
+		}
 		time.Sleep(5 * time.Second)
-		kit.Fails(t, holdfast.ErrLocked)(w.Rival(rival).TryLock(background))
+		kit.Fails(s.T, holdfast.ErrLocked)(s.theirs.TryLock(background))
 		seen := kit.Count(d)
-		adopted := kit.Must(t)(w.Lock(b).Adopt(background, parsed(t, owner)))
-		if n := seen.All(); n != 1 {
-			t.Errorf("%d calls, want 1", n)
+		adopted := s.adopt(taker, owner)
+		if n := seen.All(); n != 1 || adopted.Owner() == owner {
+			s.Errorf("%d calls, want 1; adopted from %v by %v", n, owner, adopted.Owner())
 		}
-		if adopted.Owner() == owner {
-			t.Error("the owner is still the giver's")
-		}
-		w.WantCount("x", adopted.Owner(), 1)
+		s.WantCount("x", adopted.Owner(), 1)
 		if h.Token() > 0 && adopted.Token() <= h.Token() {
-			t.Errorf("adopted with token %d, taken with %d", adopted.Token(), h.Token())
+			s.Errorf("adopted with token %d, taken with %d", adopted.Token(), h.Token())
 		}
-		time.Sleep(10 * time.Minute) // b renews it, sixty times
-		w.WantCount("x", adopted.Owner(), 1)
-		kit.Fails(t, holdfast.ErrNotHeld)(w.Lock(b).Adopt(background, owner))
-		if w.Kind.Nests {
-			kit.Unlock(t, kit.Must(t)(w.Lock(b).TryLock(adopted.Context())))
+		time.Sleep(10 * time.Minute) // it is renewed, sixty times
+		s.WantCount("x", adopted.Owner(), 1)
+		kit.Fails(s.T, holdfast.ErrNotHeld)(taker.Adopt(background, owner))
+		if s.Kind.Nests {
+			s.unlock(s.must(taker.TryLock(adopted.Context())))
 		}
-		kit.Unlock(t, adopted)
-		w.WantCount("x", adopted.Owner(), 0)
+		s.unlock(adopted)
+		s.WantCount("x", adopted.Owner(), 0)
+		if got, has := holdfast.OwnerFrom(context.WithoutCancel(adopted.Context()), taker); has {
+			s.Errorf("its context still speaks for %v", got)
+		}
 	})
 }
 
-// What is not detached, or cannot be.
+// What is not detached, or cannot be. An owner of both sides of a read-write lock keeps both: whoever took one over would be beside
+// the other.
 func TestTransferRefused(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, _ := w.Client()
-		kit.Fails(t, holdfast.ErrNotHeld)(w.Lock(b).Adopt(background, a.NewOwner()))
-		_, err := w.Lock(b).Adopt(background, holdfast.Owner{})
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		h := kit.Must(t)(w.Lock(a).TryLock(background))
-		nested := kit.Must(t)(w.Lock(a).Lock(h.Context()))
-		for _, one := range []*holdfast.Hold{h, nested} {
-			_, err = one.Detach()
-			kit.WantError(t, err, holdfast.ErrReentrant)
+	fakeNesting(t, func(s *stage) {
+		taker, _ := s.taker()
+		refused := func(target error, holds ...*holdfast.Hold) {
+			s.Helper()
+			for _, h := range holds {
+				_, err := h.Detach()
+				kit.WantError(s.T, err, target)
+			}
 		}
-		kit.Unlock(t, nested)
-		w.WantCount("x", h.Owner(), 1)
-		kit.Unlock(t, h)
-		short := kit.Must(t)(w.Lock(a).Lock(background, holdfast.FixedLease(time.Second)))
+		kit.Fails(s.T, holdfast.ErrNotHeld)(taker.Adopt(background, s.c.NewOwner()))
+		h := s.must(s.x.TryLock(background))
+		nested := s.lock(h.Context())
+		refused(holdfast.ErrReentrant, h, nested)
+		s.unlock(nested)
+		s.WantCount("x", h.Owner(), 1)
+		if s.Kind.Mode == "write" {
+			reading := s.must(s.Kind.Readers(s.c, "x").Lock(h.Context()))
+			refused(holdfast.ErrReentrant, h, reading)
+			kit.Fails(s.T, holdfast.ErrReentrant)(taker.Adopt(background, h.Owner()))
+			kit.Fails(s.T, holdfast.ErrReentrant)(s.Kind.Readers(s.other, "x").Adopt(background, h.Owner()))
+			s.unlock(reading)
+		}
+		s.unlock(h)
+		short := s.lock(background, holdfast.FixedLease(time.Second))
 		<-short.Context().Done()
-		_, err = short.Detach()
-		kit.WantError(t, err, holdfast.ErrLost)
-		s := a.NewPermitSemaphore("s")
-		kit.OK(t, s.SetPermits(background, 1))
-		permit := kit.Must(t)(s.TryLock(background))
-		several := kit.Must(t)(holdfast.NewMultiLock(a.NewMutex("m"), w.Lock(a)).Lock(background))
-		for _, one := range []*holdfast.Hold{permit, several} {
-			_, err = one.Detach()
-			kit.WantError(t, err, holdfast.ErrInvalid)
-			kit.Unlock(t, one)
-		}
-		w.Do("DEL", "s", "{s}:timeout", "holdfast_calls:{s}")
-	})
-}
-
-// An owner of both sides of a read-write lock keeps both: whoever took one over
-// would be beside the other.
-func TestTransferOfOneSide(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, _ := w.Client()
-		m := a.NewRWMutex("x")
-		writing := kit.Must(t)(m.Lock(background))
-		reading := kit.Must(t)(m.RLocker().Lock(writing.Context()))
-		for _, h := range []*holdfast.Hold{writing, reading} {
-			_, err := h.Detach()
-			kit.WantError(t, err, holdfast.ErrReentrant)
-		}
-		kit.Fails(t, holdfast.ErrReentrant)(b.NewRWMutex("x").RLocker().Adopt(background, writing.Owner()))
-		kit.Fails(t, holdfast.ErrReentrant)(b.NewRWMutex("x").Adopt(background, writing.Owner()))
-		kit.Unlock(t, reading)
-		kit.Unlock(t, writing)
+		refused(holdfast.ErrLost, short)
+		permits := s.c.NewPermitSemaphore("s", holdfast.Permits(1))
+		permit, several := s.must(permits.TryLock(background)), s.must(holdfast.NewMultiLock(s.c.NewMutex("m"), s.x).Lock(background))
+		refused(holdfast.ErrInvalid, permit, several)
+		s.unlock(permit, several)
+		s.Do("DEL", "s", "{s}:timeout", "holdfast_calls:{s}")
 	})
 }
 
 // Adopting what was not detached is taking it away: its holder is told as soon as
 // after a forced unlock.
 func TestTheftIsTold(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		if w.Kind.Polls {
+	fakeKinds(t, func(s *stage) {
+		if s.Kind.Polls {
 			return // nobody listens, and the next renewal tells
 		}
-		a, _ := w.Client()
-		b, _ := w.Client()
-		h := kit.Must(t)(w.Lock(a).Lock(background))
+		taker, _ := s.taker()
+		h := s.lock(background)
 		time.Sleep(2 * time.Second)
-		adopted := kit.Must(t)(w.Lock(b).Adopt(background, h.Owner()))
+		adopted := s.adopt(taker, h.Owner())
 		time.Sleep(100 * time.Millisecond)
-		kit.WantLost(t, h)
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+		kit.WantLost(s.T, h)
+		s.lost(h)
 		time.Sleep(5 * time.Second)
-		w.WantCount("x", adopted.Owner(), 1) // the loser's Unlock takes nothing along
-		kit.Unlock(t, adopted)
+		s.WantCount("x", adopted.Owner(), 1) // the loser's Unlock takes nothing along
+		s.unlock(adopted)
 	})
 }
 
 // The giver's acquire was sent twice, and the first send is still on its way when
 // it detaches. It must not arrive after the taker's release.
 func TestTransferWaitsForWhatIsOnItsWay(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		a, d := w.Client()
-		b, _ := w.Client()
-		kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
-		h := kit.Must(t)(w.Lock(a).Lock(background)) // by the second send
-		owner, err := h.Detach()
-		kit.OK(t, err)
-		kit.Unlock(t, kit.Must(t)(w.Lock(b).Adopt(background, owner)))
-		for range 100 {
-			time.Sleep(50 * time.Millisecond)
-			w.WantCount("x", owner, 0)
+	fakeKinds(t, func(s *stage) {
+		taker, _ := s.taker()
+		late := func() { kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond}) }
+		goes := func(h *holdfast.Hold) {
+			owner := s.detach(h)
+			s.unlock(s.adopt(taker, owner))
+			for range 100 {
+				time.Sleep(50 * time.Millisecond)
+				s.WantCount("x", owner, 0)
+			}
+		}
+		late()
+		goes(s.lock(background)) // by the second send
+		if s.Kind.Mode == "write" {
+			h := s.lock(background)
+			late()
+			s.unlock(s.must(s.Kind.Readers(s.c, "x").Lock(h.Context())))
+			goes(h)
 		}
 	})
 }
@@ -169,74 +168,61 @@ func TestTransferWithLostAnswers(t *testing.T) {
 		"never, and again": {memdriver.Fault{LoseRequest: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-				a, _ := w.Client()
-				b, d := w.Client()
-				h := kit.Must(t)(w.Lock(a).Lock(background))
-				owner, err := h.Detach()
-				kit.OK(t, err)
+			fakeKinds(t, func(s *stage) {
+				taker, d := s.taker()
+				owner := s.detach(s.lock(background))
 				kit.Once(d, "adopt", test.fault)
 				ctx, cancel := context.WithCancel(background)
 				defer cancel()
-				if test.wait > 0 {
-					time.AfterFunc(test.wait, cancel)
-				}
-				adopted, err := w.Lock(b).Adopt(ctx, owner)
 				if test.wait == 0 {
-					kit.OK(t, err)
-					w.WantCount("x", adopted.Owner(), 1)
-					kit.Unlock(t, adopted)
+					adopted := s.adopt(taker, owner)
+					s.WantCount("x", adopted.Owner(), 1)
+					s.unlock(adopted)
 				} else {
-					kit.WantError(t, err, context.Canceled)
+					time.AfterFunc(test.wait, cancel)
+					kit.Fails(s.T, context.Canceled)(taker.Adopt(ctx, owner))
 				}
 				time.Sleep(31 * time.Second) // a lease, and the answer to a lost send
-				w.WantCount("x", owner, 0)
+				s.WantCount("x", owner, 0)
 			})
 		})
 	}
 }
 
-// A giver or a taker that is killed costs the rest of the lease, and no more.
-func TestTransferOfTheKilled(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, d := w.Client()
-		rival, _ := w.Client()
-		for _, killed := range []string{"giver", "taker"} {
-			h := kit.Must(t)(w.Lock(a).Lock(background))
-			owner, err := h.Detach()
-			kit.OK(t, err)
-			if killed == "taker" {
-				adopted := kit.Must(t)(w.Lock(b).Adopt(background, owner))
-				kit.Silent(d, memdriver.Fault{LoseRequest: true})
-				defer func() { _ = adopted.Unlock() }()
-			}
-			start := time.Now()
-			next := kit.Must(t)(w.Rival(rival).Lock(background))
-			if took := time.Since(start); took > 31*time.Second {
-				t.Errorf("the %s: %v", killed, took)
-			}
-			kit.Unlock(t, next)
-			d.SetFaults(nil)
-			time.Sleep(time.Minute)
-		}
+// A delayed send of an adopt must not take a nested hold's count away.
+func TestLateAdoptBesideNested(t *testing.T) {
+	fakeNesting(t, func(s *stage) {
+		taker, d := s.taker()
+		owner := s.detach(s.lock(background))
+		kit.Once(d, "adopt", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		adopted := s.adopt(taker, owner) // by the second send
+		nested := s.must(taker.Lock(adopted.Context()))
+		s.WantCount("x", adopted.Owner(), 2)
+		time.Sleep(time.Second) // the first send arrives
+		s.WantCount("x", adopted.Owner(), 2)
+		s.unlock(s.must(taker.Lock(adopted.Context())), nested, adopted)
+		time.Sleep(time.Minute)
+		s.WantCount("x", adopted.Owner(), 0)
 	})
 }
 
-// The context of an adopted hold has no owner any more when the hold has been given back.
-func TestAdoptedHoldsContextAfterIt(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		mu := c.NewMutex("x")
-		owner, err := kit.Must(t)(mu.Lock(background)).Detach()
-		kit.OK(t, err)
-		h := kit.Must(t)(mu.Adopt(background, owner))
-		if got, _ := holdfast.OwnerFrom(h.Context(), mu); got != h.Owner() {
-			t.Errorf("owner %v, want %v", got, h.Owner())
-		}
-		kit.Unlock(t, h)
-		if got, has := holdfast.OwnerFrom(context.WithoutCancel(h.Context()), mu); has {
-			t.Errorf("it still speaks for %v", got)
+// A giver or a taker that is killed costs the rest of the lease, and no more.
+func TestTransferOfTheKilled(t *testing.T) {
+	fakeKinds(t, func(s *stage) {
+		taker, d := s.taker()
+		for _, killed := range []string{"giver", "taker"} {
+			owner := s.detach(s.lock(background))
+			if killed == "taker" {
+				adopted := s.adopt(taker, owner)
+				kit.Away(d)
+				defer func() { _ = adopted.Unlock() }()
+			}
+			start := time.Now()
+			next := s.busy()
+			s.within(start, 31*time.Second)
+			s.unlock(next)
+			d.SetFaults(nil)
+			time.Sleep(time.Minute)
 		}
 	})
 }
@@ -244,23 +230,96 @@ func TestAdoptedHoldsContextAfterIt(t *testing.T) {
 // An adopted hold lives for as long as its own lease, whatever the giver's was: the taker
 // knows of no other, and would leave the lock to the rest of it.
 func TestTransferEndsTheGiversLease(t *testing.T) {
-	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		b, d := w.Client()
-		h := kit.Must(t)(w.Lock(a).Lock(background, holdfast.RenewedLease(10*time.Minute)))
-		owner, err := h.Detach()
-		kit.OK(t, err)
-		adopted := kit.Must(t)(w.Lock(b).Adopt(background, owner, holdfast.FixedLease(5*time.Second)))
-		if lives, key := w.Lives(adopted.Owner()), w.PTTL("x"); lives > 5*time.Second || key > 5*time.Second {
-			t.Errorf("the hold lives for %v, the key for %v", lives, key)
+	fakeKinds(t, func(s *stage) {
+		taker, d := s.taker()
+		owner := s.detach(s.lock(background, holdfast.RenewedLease(10*time.Minute)))
+		adopted := s.adopt(taker, owner, holdfast.FixedLease(5*time.Second))
+		if lives, key := s.Lives(adopted.Owner()), s.PTTL("x"); lives > 5*time.Second || key > 5*time.Second {
+			s.Errorf("the hold lives for %v, the key for %v", lives, key)
 		}
-		kit.OK(t, adopted.Extend(background, time.Minute))
+		kit.OK(s.T, adopted.Extend(background, time.Minute))
 		start := time.Now()
 		kit.Away(d)
-		kit.Took(t, kit.LostAt(t, adopted, start), 55*time.Second, time.Minute, "lost after %v")
+		kit.Took(s.T, kit.LostAt(s.T, adopted, start), 55*time.Second, time.Minute, "lost after %v")
 		d.SetFaults(nil)
 		time.Sleep(5 * time.Second)
-		w.WantCount("x", adopted.Owner(), 0)
-		kit.WantError(t, adopted.Unlock(), holdfast.ErrLost)
+		s.WantCount("x", adopted.Owner(), 0)
+		s.lost(adopted)
+	})
+}
+
+// A Lock of the owner that waits while Detach waits must not get in beside the taker.
+func TestLockDuringDetach(t *testing.T) {
+	fakeNesting(t, func(s *stage) {
+		if s.Kind.Shared() {
+			return
+		}
+		taker, _ := s.taker()
+		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		h := s.lock(s.own) // by the second send
+		var owner holdfast.Owner
+		detached := kit.Aside(func() (err error) { owner, err = h.Detach(); return err }) // it waits for the first send
+		locked := kit.Begin(func() (*holdfast.Hold, error) { return s.x.TryLock(s.own) })
+		kit.OK(s.T, <-detached)
+		nested := (<-locked).Hold
+		adopted := s.adopt(taker, owner)
+		if nested != nil && nested.Context().Err() == nil && adopted.Context().Err() == nil {
+			s.Error("two inside: the giver's Lock, and the taker's Adopt")
+		}
+		if nested != nil {
+			_ = nested.Unlock() // it may have been taken over
+		}
+		_ = adopted.Unlock()
+		time.Sleep(time.Minute)
+	})
+}
+
+// Detach at the very deadline: the hold is lost, and its hooks are told.
+func TestDetachAtDeadline(t *testing.T) {
+	fake(t, func(s *stage) {
+		untold := 0
+		for range 300 {
+			var told atomic.Int64
+			hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told.Add(1) }})
+			h := s.lock(background, holdfast.FixedLease(time.Second), hooks)
+			time.Sleep(time.Until(h.Deadline()))
+			if _, err := h.Detach(); !errors.Is(err, holdfast.ErrLost) {
+				s.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if told.Load() == 0 {
+				untold++
+			}
+		}
+		if untold > 0 {
+			s.Errorf("%d of 300 losses were told to nobody", untold)
+		}
+	})
+}
+
+// Detach, Adopt and ForceUnlock of one client at one lock get out of each other's way.
+func TestDetachBesideForce(t *testing.T) {
+	fakeKinds(t, func(s *stage) {
+		ctx, stop := context.WithCancel(background)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = s.x.ForceUnlock(background) // there may be nothing to take
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		for range 100 {
+			h := s.lock(background)
+			if owner, err := h.Detach(); err == nil {
+				if h, err := s.x.Adopt(background, owner); err == nil {
+					_ = h.Unlock()
+				}
+			}
+			_ = h.Unlock()
+		}
+		stop()
+		all.Wait()
 	})
 }

@@ -3,8 +3,8 @@ package owner
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -13,116 +13,169 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// The calls of one owner have their turn one after another. What a call was to be nested in may end before its turn comes.
+// One owner in several goroutines: its calls have their turn one after another, and one unlocks while the Lock of another is under
+// way. What a call was to be nested in may end before its turn comes. What Unlock and Lock say is about the hold that they were
+// called for.
+
+var reset = memdriver.Fault{Refuse: driver.ConnectionError(errors.New("reset"), false)}
 
 // TestTryLockOfABusyOwnerInTime: it has its turn when hardly any time is left.
 func TestTryLockOfABusyOwnerInTime(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
-		theirs := kit.Must(t)(w.Lock(other).Lock(background))
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		waiting, cancel := context.WithCancel(ctx)
-		go func() { _, _ = w.Lock(c).Lock(waiting) }()
-		synctest.Wait()
+	fake(t, func(s *stage) {
+		theirs := s.busy()
+		waiting, cancel := context.WithCancel(s.own)
+		first := s.begin(waiting)
 		time.AfterFunc(5900*time.Millisecond, func() {
-			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
+			kit.Away(s.d)
 			cancel()
 		})
 		start := time.Now()
-		_, err := w.Lock(c).TryLock(ctx)
-		if took := time.Since(start); took > 6*time.Second {
-			t.Errorf("TryLock took %v: %v", took, err)
+		if _, err := s.x.TryLock(s.own); err == nil {
+			s.Error("no error")
 		}
-		d.SetFaults(nil)
-		kit.Unlock(t, theirs)
+		s.within(start, 6*time.Second)
+		s.failed(first, context.Canceled)
+		s.d.SetFaults(nil)
+		s.unlock(theirs)
 	})
 }
 
 // TestMultiLockLeavesTheOthersToUnlock: while it waits for one of its locks, another one can be given back, though an
 // attempt to acquire that may not be answered yet.
 func TestMultiLockLeavesTheOthersToUnlock(t *testing.T) {
-	for _, uncertain := range []bool{false, true} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			w.Names = []string{"a", "b"}
-			c, d := w.Client()
-			other, _ := w.Client()
-			ctx, cancel := context.WithCancel(holdfast.WithOwner(background, c.NewOwner()))
-			theirs := kit.Must(t)(other.NewMutex("b").Lock(background))
-			if uncertain {
-				kit.Once(d, "acquire", memdriver.Fault{Refuse: driver.ConnectionError(errors.New("reset"), false)})
-			}
-			a := kit.Must(t)(c.NewMutex("a").Lock(ctx))
-			two := kit.Begin(func() (*holdfast.Hold, error) { return c.NewMutex("b").Lock(ctx) })
-			three := kit.Begin(func() (*holdfast.Hold, error) { return holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).TryLock(ctx) })
+	for _, fault := range []memdriver.Fault{{}, reset} {
+		fake(t, func(s *stage) {
+			ctx, cancel := context.WithCancel(s.own)
+			y := s.c.NewMutex("y")
+			theirs := s.must(s.other.NewMutex("y").Lock(background))
+			kit.Once(s.d, "acquire", fault)
+			x := s.lock(ctx)
+			two := kit.Begin(func() (*holdfast.Hold, error) { return y.Lock(ctx) })
+			both := kit.Begin(func() (*holdfast.Hold, error) { return holdfast.NewMultiLock(s.x, y).TryLock(ctx) })
 			start := time.Now()
-			kit.Unlock(t, a)
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("uncertain %v: Unlock took %v", uncertain, took)
-			}
+			s.unlock(x)
+			s.within(start, time.Second)
 			cancel()
 			<-two
-			<-three
-			kit.Unlock(t, theirs)
+			<-both
+			s.unlock(theirs)
 		})
 	}
 }
 
-// TestUnlockOfWhatWasTakenBesideTheNextHold: who finds that it was taken is the owner's next Lock, which begins the next hold.
-func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		one := kit.Must(t)(w.Lock(c).Lock(ctx))
-		kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
-		two := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx) })
-		three := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx) })
-		kit.Force(t, w.Lock(other))
-		time.Sleep(10 * time.Millisecond)
-		if err := one.Unlock(); !errors.Is(err, holdfast.ErrLost) {
-			t.Errorf("Unlock: %v", err)
-		}
-		kit.WantError(t, (<-two).Err, holdfast.ErrLost)
-		got := <-three
-		kit.OK(t, got.Err)
-		kit.Unlock(t, got.Hold)
+// TestUnlockBesideALaterLoss: the hold that comes after it is lost, while it is being given back.
+func TestUnlockBesideALaterLoss(t *testing.T) {
+	fakeNesting(t, func(s *stage) {
+		one := s.lock(s.own)
+		var acquires, releases atomic.Int32
+		s.d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			switch name := call.Script.Name(); {
+			case name == "acquire" && acquires.Add(1) == 1:
+				f.DelayReply = 500 * time.Millisecond
+			case name == "release" && releases.Add(1) == 1:
+				f.LoseReply = true
+			}
+			return f
+		})
+		two := s.begin(s.own, holdfast.FixedLease(time.Second))
+		time.Sleep(100 * time.Millisecond)
+		s.unlock(one)
+		later := s.got(two)
+		kit.WantLost(s.T, later)
+		s.lost(later)
+		time.Sleep(time.Minute)
 	})
 }
 
-// busyOwner locks as the owner, whose Detach waits for an attempt that was not answered: nothing else is asked as that
-// owner meanwhile.
-func busyOwner(ctx context.Context, t *testing.T, w *kit.World, c *holdfast.Client, d *memdriver.Driver) *holdfast.Hold {
-	t.Helper()
-	kit.Once(d, "acquire", memdriver.Fault{Refuse: driver.ConnectionError(errors.New("reset"), false)})
-	h := kit.Must(t)(w.Lock(c).Lock(ctx))
-	go func() { _, _ = h.Detach() }() // it is unlocked meanwhile
-	synctest.Wait()
-	return h
+// TestUnlockOfWhatWasTaken: the lock was taken by force, and what became of a nested Lock before that is not known.
+func TestUnlockOfWhatWasTaken(t *testing.T) {
+	fakeNesting(t, func(s *stage) {
+		one := s.lock(s.own)
+		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+		ctx, cancel := context.WithCancel(one.Context())
+		two := s.begin(ctx)
+		cancel()
+		s.failed(two, context.Canceled)
+		kit.Force(s.T, s.Lock(s.other))
+		s.lost(one)
+	})
+}
+
+// TestUnlockOfWhatWasTakenBesideTheNextHold: who finds that it was taken is the owner's next Lock, which begins the next hold.
+func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
+	fakeNesting(t, func(s *stage) {
+		one := s.lock(s.own)
+		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
+		two, three := s.begin(s.own), s.begin(s.own)
+		kit.Force(s.T, s.Lock(s.other))
+		time.Sleep(10 * time.Millisecond)
+		s.lost(one)
+		s.failed(two, holdfast.ErrLost)
+		s.unlock(s.got(three))
+	})
 }
 
 // TestUnlockBehindAReleaseThatWasNotSent: so nothing but force can have taken the lock.
 func TestUnlockBehindAReleaseThatWasNotSent(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		one := busyOwner(ctx, t, w, c, d)
-		two := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx, holdfast.Wait(3*time.Second)) })
-		kit.Force(t, w.Lock(other))
-		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+	fakeNesting(t, func(s *stage) {
+		kit.Once(s.d, "acquire", reset)
+		one := s.lock(s.own)
+		// Detach waits for the attempt that was not answered. Nothing else is asked as that owner meanwhile.
+		detached := kit.Aside(func() error { _, err := one.Detach(); return err })
+		two := s.begin(s.own, holdfast.Wait(3*time.Second))
+		kit.Force(s.T, s.Lock(s.other))
+		s.d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
 			if call.Script.Name() == "release" {
 				f.Refuse = errors.New("connection refused")
 			}
 			return f
 		})
-		unlocked := make(chan error, 1)
-		go func() { unlocked <- one.Unlock() }()
-		if got := <-two; got.Err == nil {
-			t.Error("it has given back, though Redis is away")
+		unlocked := kit.Aside(one.Unlock)
+		if s.failed(two) == nil {
+			s.Error("it has given back, though Redis is away")
 		}
-		d.SetFaults(nil)
-		kit.WantError(t, <-unlocked, holdfast.ErrLost)
+		s.d.SetFaults(nil)
+		kit.WantError(s.T, <-unlocked, holdfast.ErrLost)
+		<-detached
+	})
+}
+
+// TestLockInAHoldThatHasExpired: the hold that it is to be nested in was unlocked, and its lease has run out, before it arrives. By
+// hand that is a loss to the Lock, though none to the hold. Under the context of the hold, which has ended, it is none.
+func TestLockInAHoldThatHasExpired(t *testing.T) {
+	fakeNesting(t, func(s *stage) {
+		for _, byHand := range []bool{true, false} {
+			one := s.lock(s.own, holdfast.FixedLease(time.Second))
+			ctx := s.own
+			if !byHand {
+				ctx = context.WithoutCancel(one.Context())
+			}
+			time.Sleep(900 * time.Millisecond)
+			kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+			two := s.begin(ctx)
+			s.unlock(one)
+			if err := s.failed(two, holdfast.ErrNotHeld); errors.Is(err, holdfast.ErrLost) != byHand {
+				s.Errorf("by hand %v: %v", byHand, err)
+			}
+			s.unlock(s.lock(s.own))
+		}
+	})
+}
+
+// TestLockWhoseOuterHoldEndsBeforeItsTurn: by hand it would be acquired, since its owner has the lock still.
+func TestLockWhoseOuterHoldEndsBeforeItsTurn(t *testing.T) {
+	fakeNesting(t, func(s *stage) {
+		outer := s.lock(background)
+		ctx := context.WithoutCancel(outer.Context())
+		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		first := s.begin(ctx)
+		second := kit.Begin(func() (*holdfast.Hold, error) { return s.x.TryLock(ctx) })
+		s.unlock(outer)
+		inner := s.got(first)
+		if err := s.failed(second, holdfast.ErrNotHeld); errors.Is(err, holdfast.ErrLost) {
+			s.Errorf("TryLock: %v", err)
+		}
+		s.unlock(inner)
 	})
 }
 
@@ -139,14 +192,13 @@ func TestMaxHoldOfALockInOneThatEnded(t *testing.T) {
 			{6 * time.Second, 9 * time.Second, slow},                             // with less left than it asked for
 			{6 * time.Second, 9 * time.Second, memdriver.Fault{LoseReply: true}}, // and nothing left when it hears of that
 		} {
-			c, d := w.Client(holdfast.WithMaxHold(10 * time.Second))
-			ctx := holdfast.WithOwner(background, c.NewOwner())
-			one := kit.Must(t)(w.Lock(c).Lock(ctx))
+			s := newStage(t, w, []holdfast.ClientOption{holdfast.WithMaxHold(10 * time.Second)})
+			one := s.lock(s.own)
 			start := time.Now()
 			time.Sleep(step.asked)
-			kit.OnceFrom(d, "acquire", start.Add(step.reached), step.fault)
-			two := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx) })
-			kit.Unlock(t, one)
+			kit.OnceFrom(s.d, "acquire", start.Add(step.reached), step.fault)
+			two := s.begin(s.own)
+			s.unlock(one)
 			got := <-two
 			err := got.Err
 			if err == nil {
@@ -162,87 +214,75 @@ func TestMaxHoldOfALockInOneThatEnded(t *testing.T) {
 	})
 }
 
-// TestLockWhoseOuterHoldEndsBeforeItsTurn: by hand it would be acquired, since its owner has the lock still.
-func TestLockWhoseOuterHoldEndsBeforeItsTurn(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		outer := kit.Must(t)(w.Lock(c).Lock(background))
-		ctx := context.WithoutCancel(outer.Context())
-		kit.Once(d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
-		first := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx) })
-		second := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).TryLock(ctx) })
-		kit.Unlock(t, outer)
-		inner := <-first
-		kit.OK(t, inner.Err)
-		got := <-second
-		if kit.WantError(t, got.Err, holdfast.ErrNotHeld); errors.Is(got.Err, holdfast.ErrLost) {
-			t.Errorf("TryLock: %v", got.Err)
-		}
-		kit.Unlock(t, inner.Hold)
+// TestCountsOfOneOwner: a Lock that was not answered at once, an Unlock behind it that is sent twice, and another Lock.
+func TestCountsOfOneOwner(t *testing.T) {
+	fakeNesting(t, func(s *stage) {
+		h := s.lock(s.own)
+		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: time.Second})
+		first := s.begin(s.own)  // it has the turn
+		second := s.begin(s.own) // it is next
+		gone := kit.Aside(h.Unlock)
+		kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		one, two := s.got(first), s.got(second)
+		kit.OK(s.T, <-gone)
+		s.WantCount("x", one.Owner(), 2)
+		time.Sleep(time.Second) // the first send of the Unlock arrives
+		s.WantCount("x", one.Owner(), 2)
+		s.unlock(s.must(s.x.TryLock(s.own)), one, two)
+		time.Sleep(time.Minute)
 	})
 }
 
 // TestErrorBehindAnEarlierCallOfTheOwner: a call that has waited in vain returns what the earlier one was refused with, or says
 // that an Unlock is not answered.
 func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-
-		theirs := kit.Must(t)(w.Rival(other).Lock(background))
-		waiting, cancel := context.WithCancel(ctx)
-		first := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(waiting) })
-		for _, call := range []func() (*holdfast.Hold, error){
-			func() (*holdfast.Hold, error) { return w.Lock(c).TryLock(ctx) },
-			func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx, holdfast.Wait(time.Second)) },
-		} {
-			_, err := call()
+	fakeNesting(t, func(s *stage) {
+		theirs := s.busy()
+		waiting, cancel := context.WithCancel(s.own)
+		first := s.begin(waiting)
+		for _, options := range [][]holdfast.LockOption{{holdfast.Wait(0)}, {holdfast.Wait(time.Second)}} {
+			_, err := s.x.Lock(s.own, options...)
 			var locked *holdfast.LockedError
 			if !errors.As(err, &locked) || locked.Holder != theirs.Owner() {
-				t.Errorf("behind a Lock that waits: %v", err)
+				s.Errorf("behind a Lock that waits: %v", err)
 			}
 		}
 		cancel()
-		kit.WantError(t, (<-first).Err, context.Canceled)
-		kit.Unlock(t, theirs)
+		s.failed(first, context.Canceled)
+		s.unlock(theirs)
 
-		h := kit.Must(t)(w.Lock(c).Lock(ctx))
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
+		h := s.lock(s.own)
+		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
 			return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
 		})
 		unlocked := kit.Aside(h.Unlock)
-		_, err := w.Lock(c).Lock(ctx, holdfast.Wait(time.Second))
-		kit.WantBackend(t, "behind an Unlock that is not answered", err, "an earlier call of its owner has no answer yet: Redis did not answer in time")
-		d.SetFaults(nil)
-		kit.OK(t, <-unlocked)
+		_, err := s.x.Lock(s.own, holdfast.Wait(time.Second))
+		kit.WantBackend(s.T, "behind an Unlock that is not answered", err, "an earlier call of its owner has no answer yet: Redis did not answer in time")
+		s.d.SetFaults(nil)
+		kit.OK(s.T, <-unlocked)
 	})
 }
 
 // TestErrorOfASilentRedisBehindARefusal: the earlier call was refused, and Redis falls silent when the next ones ask. That is what
 // they say, and not that another holds the lock, who has unlocked it since.
 func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
-	kit.FakeNesting(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		other, _ := w.Client()
-		theirs := kit.Must(t)(w.Rival(other).Lock(background))
-		ctx := holdfast.WithOwner(background, c.NewOwner())
-		first := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(ctx, holdfast.Wait(time.Second)) })
+	fakeNesting(t, func(s *stage) {
+		theirs := s.busy()
+		first := s.begin(s.own, holdfast.Wait(time.Second))
 		time.Sleep(900 * time.Millisecond)
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
+		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
 			return memdriver.Fault{LoseRequest: call.Script.Name() == "acquire"}
 		})
-		d.LoseMessages(w.Kind.ByMessage) // or no call would be needed
-		kit.Unlock(t, theirs)
-		kit.WantError(t, (<-first).Err, holdfast.ErrLocked)
-		for range 3 {
-			for _, wait := range []time.Duration{0, time.Second, 3 * time.Second} { // 0: TryLock
-				if _, err := w.Lock(c).Lock(ctx, holdfast.Wait(wait)); !errors.As(err, new(*holdfast.BackendError)) || errors.Is(err, holdfast.ErrLocked) {
-					t.Errorf("with a wait of %v: %v", wait, err)
-				}
+		s.d.LoseMessages(s.Kind.ByMessage) // or no call would be needed
+		s.unlock(theirs)
+		s.failed(first, holdfast.ErrLocked)
+		for i := range 9 {
+			wait := []time.Duration{0, time.Second, 3 * time.Second}[i%3] // 0: TryLock
+			if _, err := s.x.Lock(s.own, holdfast.Wait(wait)); !errors.As(err, new(*holdfast.BackendError)) || errors.Is(err, holdfast.ErrLocked) {
+				s.Errorf("with a wait of %v: %v", wait, err)
 			}
 		}
-		d.SetFaults(nil)
+		s.d.SetFaults(nil)
 		time.Sleep(time.Minute)
 	})
 }
