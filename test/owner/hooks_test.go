@@ -3,7 +3,6 @@ package owner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,25 +15,42 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// heard is what hooks were told, in order.
+// heard is what hooks were told, in order, but for renewals, of which it has the last.
 type heard struct {
-	mu   sync.Mutex
-	seen []string
-	last map[string]holdfast.Event
+	mu             sync.Mutex
+	seen           []string
+	last           map[string]holdfast.Event
+	waiting, holds map[string]int // by kind: what has begun and not ended
+	ends           []error        // of holds
 }
 
+// tagKey is that of a text in a context. It is told with each event under that context.
 type tagKey struct{}
 
 // hooks returns hooks that remember.
 func (l *heard) hooks() holdfast.Hooks {
-	l.last = map[string]holdfast.Event{}
+	l.last, l.waiting, l.holds = map[string]holdfast.Event{}, map[string]int{}, map[string]int{}
 	note := func(what string) func(context.Context, holdfast.Event) {
 		return func(ctx context.Context, e holdfast.Event) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			tag, _ := ctx.Value(tagKey{}).(string)
-			l.seen = append(l.seen, what+tag)
-			l.last[what] = e
+			l.last[what+tag] = e
+			if what != "renew" {
+				l.seen = append(l.seen, what+tag)
+			}
+			if e.HadToWait {
+				l.waiting[e.Kind]--
+			}
+			switch what {
+			case "wait":
+				l.waiting[e.Kind]++
+			case "acquire":
+				l.holds[e.Kind]++
+			case "end":
+				l.holds[e.Kind]--
+				l.ends = append(l.ends, e.Err)
+			}
 		}
 	}
 	return holdfast.Hooks{
@@ -67,221 +83,307 @@ func (l *heard) want(t *testing.T, want string) {
 	}
 }
 
-// Each thing that happens to a lock is told once, with the context that it happened
-// under.
+// wantNow checks how many wait and hold now, over all kinds, and how the last holds have ended: each error matches.
+func (l *heard) wantNow(t *testing.T, waiting, holds int, ends ...error) {
+	t.Helper()
+	synctest.Wait() // the client's goroutines have told
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := func(counts map[string]int) (all int) {
+		for kind, n := range counts {
+			if n < 0 {
+				t.Errorf("%d of %s", n, kind)
+			}
+			all += n
+		}
+		return all
+	}
+	last := l.ends[max(0, len(l.ends)-len(ends)):]
+	if sum(l.waiting) != waiting || sum(l.holds) != holds || !slices.EqualFunc(last, ends, errors.Is) {
+		t.Errorf("waiting %v, held %v, ended by %v; want %d, %d and %v", l.waiting, l.holds, last, waiting, holds, ends)
+	}
+}
+
+// Each thing that happens to a lock is told once, with the context that it happened under, however an acquire and a hold end.
 func TestHooks(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 		var l heard
-		c, d := w.Client(holdfast.WithHooks(l.hooks()))
-		other, _ := w.Client()
+		s := newStage(t, w, []holdfast.ClientOption{holdfast.WithHooks(l.hooks())})
 		ctx := context.WithValue(background, tagKey{}, "!")
-		h := kit.Must(t)(w.Lock(c).Lock(ctx))
+
+		// A hold.
+		h := s.lock(ctx)
 		l.want(t, "acquire!")
-		if e := l.event("acquire"); e.Name != "x" || e.Owner() != h.Owner() || e.Token != h.Token() || e.Kind == "" || e.Held != 0 {
+		if e := l.event("acquire!"); e.Name != "x" || e.Owner() != h.Owner() || e.Token != h.Token() || e.Kind == "" || e.Held != 0 {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(11 * time.Second)
-		if got := l.took(); !strings.HasPrefix(got, "renew!") {
-			t.Errorf("told %q", got)
-		}
-		if e := l.event("renew"); e.Err != nil || e.Held < 5*time.Second {
+		if e := l.event("renew!"); e.Err != nil || e.Held < 5*time.Second {
 			t.Errorf("%+v", e)
 		}
-		kit.Unlock(t, h)
+		if s.Kind.Nests {
+			s.unlock(s.lock(h.Context()))
+			l.want(t, "acquire! release! end!")
+		}
+		s.unlock(h)
+		kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
 		l.want(t, "release! end!")
-		if e := l.event("end"); e.Err != nil || e.Held < 11*time.Second || e.HandedOver {
+		if e := l.event("end!"); e.Err != nil || e.Held < 11*time.Second || e.HandedOver {
 			t.Errorf("%+v", e)
 		}
-
-		// It waits, and is refused.
-		h = kit.Must(t)(w.Rival(other).Lock(background))
-		kit.Fails(t, holdfast.ErrLocked)(w.Lock(c).TryLock(ctx))
-		l.want(t, "refuse!")
-		if e := l.event("refuse"); e.HadToWait {
-			t.Errorf("%+v", e)
-		}
-		kit.Fails(t, holdfast.ErrLocked)(w.Lock(c).Lock(ctx, holdfast.Wait(2*time.Second)))
-		l.want(t, "wait! refuse!")
-		if e := l.event("refuse"); !errors.Is(e.Err, holdfast.ErrLocked) || e.Waited < 2*time.Second || !e.HadToWait {
-			t.Errorf("%+v", e)
-		}
-		kit.Unlock(t, h)
+		owner := s.detach(s.lock(ctx))
+		l.want(t, "acquire! end!")
+		s.unlock(s.must(s.x.Adopt(ctx, owner)))
+		l.want(t, "acquire! release! end!")
+		l.wantNow(t, 0, 0, nil, nil, nil)
 
 		// It is lost, and says of what.
-		h = kit.Must(t)(w.Lock(c).Lock(ctx))
-		kit.Away(d)
-		<-h.Context().Done()
-		got := l.took()
-		if !strings.HasPrefix(got, "acquire! renew!") || !strings.HasSuffix(got, "lost! end!") {
-			t.Errorf("told %q", got)
+		for _, unlocked := range []bool{true, false} {
+			h = s.lock(ctx)
+			kit.Force(t, s.x)
+			<-h.Context().Done()
+			if unlocked {
+				s.lost(h)
+			}
+			l.want(t, "acquire! lost! end!")
+			l.wantNow(t, 0, 0, holdfast.ErrLost)
 		}
+		h = s.lock(ctx)
+		kit.Away(s.d)
+		<-h.Context().Done()
+		l.want(t, "acquire! lost! end!")
 		var lost *holdfast.LostError
 		var backend *holdfast.BackendError
-		err := l.event("lost").Err
-		if !errors.As(err, &lost) || lost.Reason != holdfast.LostUnanswered || !errors.As(err, &backend) {
-			t.Errorf("lost because of %v", err)
+		err := l.event("lost!").Err
+		if !errors.As(err, &lost) || lost.Reason != holdfast.LostUnanswered || !errors.As(err, &backend) || l.event("renew!").Err == nil {
+			t.Errorf("lost because of %v, after a renewal that says %v", err, l.event("renew!").Err)
 		}
-		if e := l.event("renew"); e.Err == nil {
-			t.Error("the renewals that failed are told as if they had not")
-		}
-		d.SetFaults(nil)
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+		s.d.SetFaults(nil)
+		s.lost(h)
 		l.want(t, "")
+		l.wantNow(t, 0, 0, holdfast.ErrLost)
+		h = s.lock(ctx)
+		kit.Away(s.d)
+		if err := h.Unlock(); !errors.As(err, &backend) {
+			t.Errorf("Unlock: %v", err)
+		}
+		s.d.SetFaults(nil)
+		l.want(t, "acquire! end!")
+		l.wantNow(t, 0, 0, backend)
+		time.Sleep(time.Minute)
+		l.took()
+
+		// It waits, and is refused, or gives up, or is granted the lock.
+		h = s.busy()
+		kit.Fails(t, holdfast.ErrLocked)(s.x.TryLock(ctx))
+		l.want(t, "refuse!")
+		if e := l.event("refuse!"); e.HadToWait {
+			t.Errorf("%+v", e)
+		}
+		kit.Fails(t, holdfast.ErrLocked)(s.x.Lock(ctx, holdfast.Wait(2*time.Second)))
+		l.want(t, "wait! refuse!")
+		if e := l.event("refuse!"); !errors.Is(e.Err, holdfast.ErrLocked) || e.Waited < 2*time.Second || !e.HadToWait {
+			t.Errorf("%+v", e)
+		}
+		waiting, cancel := context.WithCancel(ctx)
+		cancelled, granted := s.begin(waiting), s.begin(ctx)
+		l.wantNow(t, 2, 0)
+		cancel()
+		s.failed(cancelled, context.Canceled)
+		l.wantNow(t, 1, 0)
+		s.unlock(h)
+		h = s.got(granted)
+		l.wantNow(t, 0, 1)
+
+		// The client is closed.
+		closed := kit.Waiting(t, s.Rival(s.c), background)
+		l.wantNow(t, 1, 1)
+		kit.OK(t, s.c.Close())
+		<-closed
+		l.wantNow(t, 0, 0, holdfast.ErrClosed)
+		kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
+		l.wantNow(t, 0, 0)
 	})
 }
 
 // One who waits is told how many are ahead, and the hooks of a call hear of that call
 // alone.
 func TestHooksOfAWaiter(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		h := kit.Must(t)(c.NewMutex("x").Lock(background))
+	fake(t, func(s *stage) {
+		h := s.lock(background)
 		var all sync.WaitGroup
 		for ahead := range 3 {
 			var l heard
 			all.Go(func() {
-				kit.Unlock(t, kit.Must(t)(c.NewMutex("x").Lock(background, holdfast.WithHooks(l.hooks()))))
-				if e := l.event("wait"); e.Ahead != ahead || e.Kind != "mutex" {
-					t.Errorf("%+v: want %d ahead", e, ahead)
+				s.unlock(s.lock(background, holdfast.WithHooks(l.hooks())))
+				if e := l.event("wait"); e.Ahead != ahead || e.Kind != "mutex" || !l.event("acquire").HadToWait {
+					s.Errorf("%+v: want %d ahead", e, ahead)
 				}
-				if e := l.event("acquire"); !e.HadToWait {
-					t.Errorf("%+v", e)
-				}
-				l.want(t, "wait acquire release end")
+				l.want(s.T, "wait acquire release end")
 			})
 			synctest.Wait()
 		}
-		kit.Unlock(t, h)
+		s.unlock(h)
 		all.Wait()
 	})
 }
 
-// Semaphores and latches have no holds, but waiters.
-func TestHooksWithoutHolds(t *testing.T) {
-	kit.CounterWorld(t, 1, func(t *testing.T, w *kit.World) {
-		var l heard
-		c, d := w.Client(holdfast.WithHooks(l.hooks()))
-		s := c.NewUnleasedSemaphore("x")
-		kit.WantError(t, s.Acquire(background, 2, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
-		l.want(t, "wait refuse")
-		if e := l.event("wait"); e.Kind != "semaphore" {
-			t.Errorf("%+v", e)
+// What begins ends, also where holds pass from one to the next, and share.
+func TestHooksArePairedInsideTheProcess(t *testing.T) {
+	var l heard
+	fake(t, func(s *stage) {
+		h := s.lock(background)
+		next, third := s.begin(background), s.begin(background)
+		l.wantNow(s.T, 2, 1)
+		s.unlock(h)
+		h = s.got(next)
+		l.wantNow(s.T, 1, 1, nil)
+		kit.Force(s.T, s.x)
+		time.Sleep(time.Minute) // lost, while one waits for it
+		last := s.got(third)
+		l.wantNow(s.T, 0, 1, holdfast.ErrLost)
+		s.lost(h)
+		s.unlock(last)
+		l.wantNow(s.T, 0, 0, nil)
+
+		reader := s.c.NewRWMutex("y").RLocker()
+		share := func() (holds [3]*holdfast.Hold) {
+			for i := range holds {
+				holds[i] = s.must(reader.Lock(background))
+			}
+			l.wantNow(s.T, 0, 3)
+			return holds
 		}
-		kit.OK(t, s.Acquire(background, 1))
-		l.want(t, "pass")
-		time.AfterFunc(time.Second, func() { kit.OK(t, s.Release(1)) })
-		kit.OK(t, s.Acquire(background, 1), s.Release(1))
-		l.want(t, "wait pass")
-		if e := l.event("pass"); e.Kind != "semaphore" || e.Waited != time.Second || !e.HadToWait {
-			t.Errorf("%+v", e)
-		}
-		latch := c.NewLatch("y")
-		_, err := latch.TrySetCount(background, 1)
-		kit.OK(t, err)
-		time.AfterFunc(time.Second, func() { kit.OK(t, latch.CountDown()) })
-		kit.OK(t, latch.Await(background), latch.Await(background))
-		l.want(t, "wait pass pass")
-		kit.Silent(d, memdriver.Fault{LoseRequest: true})
-		if err := s.Release(1); err == nil {
-			t.Error("no error")
-		}
-		time.Sleep(3 * time.Minute)
-		l.want(t, "error")
-		d.SetFaults(nil)
-	})
+		holds := share()
+		s.unlock(holds[0])
+		l.wantNow(s.T, 0, 2, nil)
+		kit.Force(s.T, reader)
+		time.Sleep(time.Minute)
+		l.wantNow(s.T, 0, 0, holdfast.ErrLost, holdfast.ErrLost)
+		s.lost(holds[1])
+		s.lost(holds[2])
+		l.wantNow(s.T, 0, 0)
+		share()
+		kit.OK(s.T, s.c.Close())
+		l.wantNow(s.T, 0, 0, holdfast.ErrClosed, holdfast.ErrClosed, holdfast.ErrClosed)
+	}, holdfast.WithHooks(l.hooks()))
 }
 
-// A hook may close the client, in a goroutine.
-func TestHooksMayClose(t *testing.T) {
-	for _, which := range []string{"wait", "refuse", "acquire", "renew", "release", "lost"} {
-		t.Run(which, func(t *testing.T) {
+// Semaphores and latches have no holds, but waiters, and permits have both. A call has hooks of its own, too.
+func TestHooksOfPermits(t *testing.T) {
+	var l heard
+	fake(t, func(s *stage) {
+		permits, plain, latch := s.c.NewPermitSemaphore("p", holdfast.Permits(2)), s.c.NewUnleasedSemaphore("s", holdfast.Permits(1)), s.c.NewLatch("l")
+		_, err := latch.TrySetCount(background, 1)
+		kit.OK(s.T, err)
+		var own heard
+		hooks := holdfast.WithHooks(own.hooks())
+		kit.OK(s.T, plain.Acquire(background, 1, hooks))
+		kit.WantError(s.T, plain.Acquire(background, 1, hooks, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
+		kit.WantError(s.T, latch.Await(background, hooks, holdfast.Wait(time.Second)), holdfast.ErrNotZero)
+		own.want(s.T, "pass wait refuse wait refuse")
+		l.want(s.T, "pass wait refuse wait refuse")
+		h := s.must(permits.Acquire(background, 2))
+		kit.Fails(s.T, holdfast.ErrNoPermits)(permits.TryAcquire(background, 1))
+		l.want(s.T, "acquire refuse")
+
+		// They wait, and get what they wait for.
+		next := kit.Waiting(s.T, permits, background)
+		acquire := func() error { return plain.Acquire(background, 1) }
+		first, second := kit.Aside(acquire), kit.Aside(func() error { return latch.Await(background) })
+		l.wantNow(s.T, 3, 1)
+		time.Sleep(time.Second)
+		kit.OK(s.T, plain.Release(1), <-first)
+		if e := l.event("pass"); e.Kind != "semaphore" || e.Waited != time.Second || !e.HadToWait {
+			s.Errorf("%+v", e)
+		}
+		kit.OK(s.T, latch.CountDown(), <-second)
+		l.wantNow(s.T, 1, 1)
+		for _, id := range h.PermitIDs() { // lost
+			kit.OK(s.T, s.other.NewPermitSemaphore("p").ReleasePermits(background, id))
+		}
+		<-next
+		<-h.Context().Done()
+		l.wantNow(s.T, 0, 1, holdfast.ErrLost)
+		l.took()
+
+		// A release that is not answered.
+		kit.Silent(s.d, memdriver.Fault{LoseRequest: true})
+		if plain.Release(1) == nil {
+			s.Error("no error")
+		}
+		time.Sleep(5 * time.Second)
+		s.d.SetFaults(nil)
+		closed := kit.Aside(func() error { return plain.Acquire(background, 2) })
+		l.wantNow(s.T, 1, 1)
+		kit.OK(s.T, s.c.Close())
+		kit.WantError(s.T, <-closed, holdfast.ErrClosed)
+		l.wantNow(s.T, 0, 0, holdfast.ErrClosed)
+		s.Do("DEL", "p", "s")
+		time.Sleep(kit.CallsLive)
+	}, holdfast.WithHooks(l.hooks()))
+}
+
+// Of several locks, the hooks of the call hear of the whole, and those of the clients of each part.
+func TestHooksOfSeveral(t *testing.T) {
+	for name, lock := range map[string]func(clients []*holdfast.Client) *holdfast.MultiLock{
+		"multi": func(clients []*holdfast.Client) *holdfast.MultiLock {
+			return holdfast.NewMultiLock(clients[0].NewMutex("x"), clients[1].NewMutex("y"))
+		},
+		"redlock": func(clients []*holdfast.Client) *holdfast.MultiLock {
+			return holdfast.NewRedLock(clients[0].NewMutex("x"), clients[1].NewMutex("x"), clients[2].NewMutex("x"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				var c *holdfast.Client
-				once := sync.OnceFunc(func() { go func() { kit.OK(t, c.Close()) }() })
-				do := func(what string) func(context.Context, holdfast.Event) {
-					return func(context.Context, holdfast.Event) {
-						if what == which {
-							once()
-						}
-					}
-				}
-				other, _ := w.Client()
-				c, _ = w.Client(holdfast.WithHooks(holdfast.Hooks{
-					OnWait: do("wait"), OnRefuse: do("refuse"), OnAcquire: do("acquire"), OnRenew: do("renew"),
-					OnRelease: do("release"), OnLost: do("lost"),
-				}))
-				start := time.Now()
-				mu := c.NewMutex("x")
-				if h, err := mu.Lock(background); err == nil {
-					time.Sleep(20 * time.Second)
-					_ = h.Unlock()
-				}
-				if h, err := mu.Lock(background); err == nil {
-					_, _ = other.NewMutex("x").ForceUnlock(background)
-					time.Sleep(20 * time.Second)
-					_ = h.Unlock()
-				}
-				h := kit.Must(t)(other.NewMutex("x").Lock(background))
-				_, err := mu.Lock(background, holdfast.Wait(time.Second))
-				if err == nil {
-					t.Error("it was acquired")
-				}
+				var parts, whole heard
+				s := kit.Several(w, 3, holdfast.WithHooks(parts.hooks()))
+				hooks := holdfast.WithHooks(whole.hooks())
+				m, theirs := lock(s.Clients), lock(s.Again().Clients)
+				h := kit.Must(t)(m.Lock(background, hooks))
+				whole.want(t, "acquire")
 				kit.Unlock(t, h)
-				if took := time.Since(start); took > time.Minute {
-					t.Error(fmt.Errorf("it took %v", took))
+				whole.want(t, "release end")
+
+				// It waits, and starts over.
+				h = kit.Must(t)(theirs.Lock(background))
+				kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background, hooks))
+				whole.want(t, "refuse")
+				kit.Fails(t, holdfast.ErrLocked)(m.Lock(background, hooks, holdfast.Wait(5*time.Second)))
+				whole.want(t, "wait refuse")
+				next := kit.Waiting(t, m, background, hooks)
+				time.Sleep(time.Second)
+				whole.want(t, "wait")
+				kit.Unlock(t, h)
+				h = <-next
+				whole.want(t, "acquire")
+				if e := whole.event("acquire"); !e.HadToWait || e.Kind != name || parts.event("acquire").Kind != "mutex" {
+					t.Errorf("%+v", e)
 				}
+				whole.wantNow(t, 0, 1, nil)
+
+				// Lost: enough of its parts are.
+				for _, c := range s.Clients {
+					_, err := c.NewMutex("x").ForceUnlock(background)
+					kit.OK(t, err)
+				}
+				<-h.Context().Done()
+				whole.wantNow(t, 0, 0, holdfast.ErrLost)
+				kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+				whole.want(t, "lost end")
+				parts.wantNow(t, 0, 0)
+
+				// Given back by Close, the first client's first.
+				h = kit.Must(t)(m.Lock(background, hooks))
+				time.Sleep(time.Second) // all servers have joined
+				for _, c := range s.Clients {
+					kit.OK(t, c.Close())
+				}
+				whole.wantNow(t, 0, 0, holdfast.ErrClosed)
+				kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
+				whole.want(t, "acquire end")
+				parts.wantNow(t, 0, 0)
 			})
 		})
 	}
-}
-
-// Of several locks, the hooks of the call hear of the whole.
-func TestHooksOfSeveral(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		var whole, each heard
-		c, _ := w.Client(holdfast.WithHooks(each.hooks()))
-		other, _ := w.Client()
-		busy := kit.Must(t)(other.NewMutex("b").Lock(background))
-		time.AfterFunc(5*time.Second, func() { kit.Unlock(t, busy) })
-		h := kit.Must(t)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).Lock(background, holdfast.WithHooks(whole.hooks())))
-		whole.want(t, "wait acquire")
-		if got := strings.ReplaceAll(each.took(), " renew", ""); got != "acquire wait acquire" {
-			t.Errorf("told %q", got)
-		}
-		if e := whole.event("acquire"); !e.HadToWait || e.Kind != "multi" {
-			t.Errorf("%+v", e)
-		}
-		kit.Unlock(t, h)
-		whole.want(t, "release end")
-		busy = kit.Must(t)(other.NewMutex("b").Lock(background))
-		each.took()
-		kit.Fails(t, holdfast.ErrLocked)(holdfast.NewMultiLock(kit.Mutexes(c, "a", "b")...).TryLock(background, holdfast.WithHooks(whole.hooks())))
-		whole.want(t, "refuse")
-		if e := each.event("refuse"); e.Name != "b" {
-			t.Errorf("%+v", e)
-		}
-		kit.Unlock(t, busy)
-	})
-}
-
-// What waits and leaves no hold has hooks of its own, too.
-func TestHooksOfOneCallThatLeavesNoHold(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		permits, latch := c.NewUnleasedSemaphore("s"), c.NewLatch("l")
-		set, err := permits.TrySetPermits(background, 1)
-		kit.OK(t, err)
-		if !set {
-			t.Fatal("the permits are set")
-		}
-		var own heard
-		hooks := holdfast.WithHooks(own.hooks())
-		kit.OK(t, permits.Acquire(background, 1, hooks))
-		kit.WantError(t, permits.Acquire(background, 1, hooks, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
-		kit.OK(t, latch.Await(background, hooks))
-		if told := own.took(); told != "pass wait refuse pass" {
-			t.Errorf("they were told of %q", told)
-		}
-		w.Do("DEL", "s", "holdfast_calls:{s}")
-	})
 }
