@@ -195,11 +195,11 @@ fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: s
 
 # What a server has a part in: conformance, topologies, TLS, access rights.
 ON_SERVERS := servers topology rights
-ALL_servers := TestConformance//standalone TestFairMutex TestRWMutex/standalone TestSemaphore TestMultiLock(On|Needs) \
-	TestRedLock TestWritesRefused
+ALL_servers := TestConformance TestMutexOptions TestRWMutex TestSemaphore TestL17 TestMultiLock TestRedLock TestL6 TestHoldsOfProcesses \
+	TestWritesRefused
 ALL_topology := TestReplica TestTLS TestCluster TestSentinel
 ALL_rights := TestACL
-SHORT_servers := TestConformance//standalone TestFairMutex TestSemaphoreConformance TestWritesRefused
+SHORT_servers := TestConformance TestMutexOptions TestSemaphoreConformance TestWritesRefused
 SHORT_topology := TestCluster$$
 SHORT_rights := TestACLPing
 WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap

@@ -70,35 +70,25 @@ func wantReply(t *testing.T, p *kit.Platform, name, want string, args ...string)
 	}
 }
 
-// wantFree checks that nobody holds a lock.
-func wantFree(t *testing.T, p *kit.Platform, name string) {
-	t.Helper()
-	wantReply(t, p, name, "0", "EXISTS", name)
-}
-
 // nothingLeft waits until no key of the lock is left: one who has given up may be granted it before it has left.
-func nothingLeft(t *testing.T, p *kit.Platform, name string) {
+func nothingLeft(t *testing.T, p *kit.Platform, k *kit.Kind, name string) {
 	t.Helper()
 	kit.WaitFor(t, "nothing to be left behind", func() bool {
-		return len(kit.MutexKind.Left(p.Do(t, name, "KEYS", "*"+name+"*"))) == 0
+		return len(k.Left(p.Do(t, name, "KEYS", "*"+name+"*"), name)) == 0
 	})
 }
 
-// waiting has a client wait for a lock, and returns what it will get when it has asked. So has another one, which has given up.
-func waiting(t *testing.T, p *kit.Platform, l, other holdfast.Locker) <-chan *holdfast.Hold {
-	t.Helper()
-	got := make(chan *holdfast.Hold, 1)
+// turn has a lock waited for, and given back. What is returned says how that went.
+func turn(l holdfast.Locker, options ...holdfast.LockOption) <-chan error {
+	done := make(chan error, 1)
 	go func() {
-		defer close(got)
-		h, err := l.Lock(background)
-		if err != nil {
-			t.Error(err)
-			return
+		h, err := l.Lock(background, options...)
+		if err == nil {
+			err = h.Unlock()
 		}
-		got <- h
+		done <- err
 	}()
-	p.AwaitRefusal(t, other)
-	return got
+	return done
 }
 
 // permitsOf returns a semaphore of n permits.

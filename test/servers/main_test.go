@@ -15,7 +15,6 @@ import (
 var processes = map[string]func(addr, name string) error{
 	"contends": contend,
 	"holds":    holdAndTell,
-	"permits":  takePermits,
 	"waits":    waitInFairLine,
 }
 

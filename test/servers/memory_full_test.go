@@ -76,10 +76,7 @@ func TestMemoryFull(t *testing.T) {
 		}
 		waiting, giveUp := context.WithCancel(background)
 		gaveUp := make(chan error, 1)
-		go func() {
-			_, err := k.Against(p.c, name).Lock(waiting)
-			gaveUp <- err
-		}()
+		go func() { gaveUp <- errOf(k.Against(p.c, name).Lock(waiting)) }()
 		p.AwaitWaiter(t, k, name)
 		p.fill(t)
 		lives(t, h)
@@ -92,13 +89,9 @@ func TestMemoryFull(t *testing.T) {
 		kit.Unlock(t, h)
 		wantDid(t, true)(k.Lock(p.c, forced).ForceUnlock(background))
 		kit.WantError(t, robbed.Unlock(), holdfast.ErrLost)
-		for _, name := range []string{name, forced} {
-			kit.WaitFor(t, "nothing to be left", func() bool {
-				return len(k.Left(p.Do(t, name, "KEYS", "*"+name+"*"), name)) == 0
-			})
-		}
-		_, err := k.Lock(p.c, p.Name).TryLock(background)
-		wantFull(t, err)
+		nothingLeft(t, p.Platform, k, name)
+		nothingLeft(t, p.Platform, k, forced)
+		wantFull(t, errOf(k.Lock(p.c, p.Name).TryLock(background)))
 	})
 }
 
@@ -106,42 +99,35 @@ func TestMemoryFull(t *testing.T) {
 // outside of the line, and is told why at the end.
 func TestLineL12_MemoryFull(t *testing.T) {
 	t.Parallel()
-	for _, k := range kit.Kinds {
+	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
 		if !k.Line || k.Shared() {
-			continue
+			return
 		}
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			p := newCrowded(t)
-			name := kit.Fresh()
-			h := kit.Must(t)(k.Lock(p.c, name).Lock(background))
-			got := make(chan *holdfast.Hold, 1)
-			stands := k.Lock(p.Client(t, holdfast.WithLease(shortLease)), name)
-			go func() { got <- kit.Must(t)(stands.Lock(background)) }()
-			p.AwaitWaiter(t, k, name)
-			p.fill(t)
+		p := newCrowded(t)
+		name := kit.Fresh()
+		h := kit.Must(t)(k.Lock(p.c, name).Lock(background))
+		got := make(chan *holdfast.Hold, 1)
+		stands := k.Lock(p.Client(t, holdfast.WithLease(shortLease)), name)
+		go func() { got <- kit.Must(t)(stands.Lock(background)) }()
+		p.AwaitWaiter(t, k, name)
+		p.fill(t)
+		kit.Unlock(t, h)
+		if k.ByMessage {
+			h = <-got
+			lives(t, h)
+			later := k.Lock(p.Client(t), name)
+			kit.WantError(t, errOf(later.Lock(background, holdfast.Wait(time.Second))), holdfast.ErrLocked)
+			if n := p.Standing(t, name); n != 0 {
+				t.Errorf("%d stand in line", n)
+			}
 			kit.Unlock(t, h)
-			if k.ByMessage {
-				h = <-got
-				lives(t, h)
-				later := k.Lock(p.Client(t), name)
-				_, err := later.Lock(background, holdfast.Wait(time.Second))
-				kit.WantError(t, err, holdfast.ErrLocked)
-				if n := p.Standing(t, name); n != 0 {
-					t.Errorf("%d stand in line", n)
-				}
-				kit.Unlock(t, h)
-				_, err = later.Lock(background, holdfast.Wait(time.Second))
-				wantFull(t, err)
-			}
-			p.server.Cli(t, "CONFIG", "SET", "maxmemory", "0")
-			if !k.ByMessage {
-				kit.Unlock(t, <-got)
-			}
-			kit.Unlock(t, kit.Must(t)(k.Lock(p.c, name).Lock(background)))
-			p.WantNothing(t, k, name)
-		})
-	}
+			wantFull(t, errOf(later.Lock(background, holdfast.Wait(time.Second))))
+			return
+		}
+		p.server.Cli(t, "CONFIG", "SET", "maxmemory", "0")
+		kit.Unlock(t, <-got)
+		p.WantNothing(t, k, name)
+	})
 }
 
 // So it is with semaphores and latches.
@@ -151,7 +137,7 @@ func TestMemoryFullObjects(t *testing.T) {
 	permits, semaphore := permitsOf(t, p.Platform, "permits", 3), p.c.NewUnleasedSemaphore("semaphore")
 	latch, other := p.c.NewLatch("latch"), p.c.NewLatch("other")
 	wantDid(t, true)(semaphore.TrySetPermits(background, 3))
-	wantDid(t, true)(latch.TrySetCount(background, 2))
+	wantDid(t, true)(latch.TrySetCount(background, 1))
 	wantDid(t, true)(other.TrySetCount(background, 2))
 	kit.OK(t, semaphore.Acquire(background, 2))
 	h := kit.Must(t)(p.c.NewPermitSemaphore("permits").Acquire(background, 2))
@@ -163,14 +149,9 @@ func TestMemoryFullObjects(t *testing.T) {
 	kit.OK(t, permits.ExtendPermit(background, forever.PermitIDs()[0], 2*time.Hour))
 	kit.Unlock(t, h)
 	kit.Unlock(t, forever)
-	wantReply(t, p.Platform, "permits", "3", "GET", "permits")
-	_, err := permits.TryAcquire(background, 1)
-	wantFull(t, err)
-
+	kit.OK(t, wantFree(permits, 3))
+	wantFull(t, errOf(permits.TryAcquire(background, 1)))
 	wantFull(t, semaphore.TryAcquire(background, 1)) // and what that may have done is undone
-	kit.OK(t, semaphore.Release(2))
-	wantReply(t, p.Platform, "semaphore", "3", "GET", "semaphore")
-
-	kit.OK(t, latch.CountDown(), latch.CountDown(), <-done)
+	kit.OK(t, semaphore.Release(2), wantFree(semaphore, 3), latch.CountDown(), <-done)
 	wantDid(t, true)(other.Delete(background))
 }

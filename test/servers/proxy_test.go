@@ -1,67 +1,53 @@
 package servers
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // Faults of the network between real clients and a real server.
 
-// sends matches requests that run a script of the kind's.
-func sends(k *kit.Kind, name string) func([]byte) bool {
-	sha := map[string]string{
-		"acquire": k.Scripts.Acquire.SHA(), "release": k.Scripts.Release.SHA(),
-	}[name]
-	return func(request []byte) bool {
-		args := redistest.Args(request)
-		return len(args) > 1 && strings.EqualFold(args[0], "EVALSHA") && args[1] == sha
-	}
-}
-
 // S13: the reply to an acquire, a nested one, and both releases is swallowed, in
 // turn. Each call still has its effect once: the client's own retries are off,
 // and ours ask for a state.
 func TestS13_SwallowedReplies(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		for p, proxy := range kit.ThroughProxy(t, s) {
-			t.Run(p.Name, func(t *testing.T) {
-				t.Parallel()
-				for _, then := range []redistest.Aftermath{redistest.ThenSilence, redistest.ThenReset} {
-					swallowedReplies(t, p, k, func(what string) { proxy.SwallowNextReply(sends(k, what), then) })
+	k := kit.MutexKind
+	for p, proxy := range kit.ThroughProxy(t, redistest.Start(t)) {
+		for what, then := range map[string]redistest.Aftermath{"silence": redistest.ThenSilence, "reset": redistest.ThenReset} {
+			swallow := func(script *driver.Script) {
+				proxy.SwallowNextReply(func(request []byte) bool {
+					args := redistest.Args(request)
+					return len(args) > 1 && strings.EqualFold(args[0], "EVALSHA") && args[1] == script.SHA()
+				}, then)
+			}
+			t.Run(p.Name+"/"+what, func(t *testing.T) {
+				name := p.Fresh(t, k)
+				mu := k.Lock(p.Client(t, holdfast.WithTimeout(9*time.Second)), name)
+				kit.Unlock(t, kit.Must(t)(mu.Lock(background))) // scripts are loaded
+				swallow(k.Scripts.Acquire)
+				outer := kit.Must(t)(mu.Lock(background))
+				p.WantCount(t, k, name, outer.Owner(), 1)
+				swallow(k.Scripts.Acquire)
+				inner := kit.Must(t)(mu.Lock(outer.Context()))
+				p.WantCount(t, k, name, outer.Owner(), 2)
+				for i, h := range []*holdfast.Hold{inner, outer} {
+					swallow(k.Scripts.Release)
+					kit.Unlock(t, h)
+					p.WantCount(t, k, name, outer.Owner(), 1-i)
 				}
+				p.WantNothing(t, k, name)
 			})
 		}
-	})
-}
-
-func swallowedReplies(t *testing.T, p *kit.Platform, k *kit.Kind, swallow func(what string)) {
-	t.Helper()
-	name := p.Fresh(t, k)
-	c := p.Client(t, holdfast.WithTimeout(9*time.Second))
-	mu := k.Lock(c, name)
-	kit.Unlock(t, kit.Must(t)(mu.Lock(background))) // scripts are loaded
-	swallow("acquire")
-	outer := kit.Must(t)(mu.Lock(background))
-	p.WantCount(t, k, name, outer.Owner(), 1)
-	if k.Nests {
-		swallow("acquire")
-		inner := kit.Must(t)(mu.Lock(outer.Context()))
-		p.WantCount(t, k, name, outer.Owner(), 2)
-		swallow("release")
-		kit.Unlock(t, inner)
-		p.WantCount(t, k, name, outer.Owner(), 1)
 	}
-	swallow("release")
-	kit.Unlock(t, outer)
-	p.WantNothing(t, k, name)
 }
 
 // The holder's connection is cut off, in one or both directions: it is told
@@ -69,34 +55,24 @@ func swallowedReplies(t *testing.T, p *kit.Platform, k *kit.Kind, swallow func(w
 func TestBlackHoledHolderIsToldInTime(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	do := kit.Direct(t, s)
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
+	for _, direction := range []redistest.Direction{redistest.ToServer, redistest.ToClient, redistest.Both} {
 		for p, proxy := range kit.ThroughProxy(t, s) {
-			p.Do = do
-			t.Run(p.Name, func(t *testing.T) {
+			t.Run(fmt.Sprint(p.Name, " ", direction), func(t *testing.T) {
 				t.Parallel()
-				for _, direction := range []redistest.Direction{redistest.ToServer, redistest.ToClient, redistest.Both} {
-					blackHoled(t, p, k, func(on bool) { proxy.BlackHole(direction, on) })
+				name := kit.Fresh()
+				c := p.Client(t, holdfast.WithLease(6*time.Second), holdfast.WithMargin(2500*time.Millisecond))
+				h := kit.Must(t)(c.NewMutex(name).Lock(background))
+				proxy.BlackHole(direction, true)
+				<-h.Context().Done()
+				if s.Cli(t, "EXISTS", name) != "1" {
+					t.Error("the key was gone when the holder was told")
 				}
+				kit.WantLost(t, h)
+				proxy.BlackHole(direction, false)
+				kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 			})
 		}
-	})
-}
-
-func blackHoled(t *testing.T, p *kit.Platform, k *kit.Kind, cut func(on bool)) {
-	t.Helper()
-	name := p.Fresh(t, k)
-	c := p.Client(t, holdfast.WithLease(6*time.Second), holdfast.WithMargin(2500*time.Millisecond))
-	h := kit.Must(t)(k.Lock(c, name).Lock(background))
-	cut(true)
-	defer cut(false)
-	<-h.Context().Done()
-	if left := k.Lives(p.Ask(t, name), name, h.Owner().String()); left <= 0 {
-		t.Errorf("the key was gone when the holder was told: %v", left)
 	}
-	kit.WantLost(t, h)
-	cut(false)
-	kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 }
 
 // L1: the subscriber's connection is killed between the release and its
@@ -108,31 +84,19 @@ func TestL1_KilledSubscribersMissNothingForLong(t *testing.T) {
 			return // nobody subscribes
 		}
 		s := redistest.Start(t) // every kill hits all of its subscribers
-		for p := range kit.ThroughProxy(t, s) {
-			t.Run(p.Name, func(t *testing.T) { killedSubscribers(t, s, p, k) })
+		for _, p := range both("killed", []string{s.Addr()}, kit.CLI(s)) {
+			name := p.Fresh(t, k)
+			a, b := p.Client(t), p.Client(t)
+			for range 5 {
+				h := kit.Must(t)(k.Lock(a, name).Lock(background))
+				got := turn(k.Against(b, name), holdfast.Wait(20*time.Second)) // who waits for the lease would wait for 30 s
+				p.AwaitWaiter(t, k, name)
+				s.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
+				kit.Unlock(t, h)
+				kit.OK(t, <-got)
+			}
 		}
 	})
-}
-
-func killedSubscribers(t *testing.T, s *redistest.Server, p *kit.Platform, k *kit.Kind) {
-	t.Helper()
-	name := p.Fresh(t, k)
-	a, b := p.Client(t), p.Client(t)
-	for range 5 {
-		h := kit.Must(t)(k.Lock(a, name).Lock(background))
-		got := make(chan error, 1)
-		go func() {
-			next, err := k.Against(b, name).Lock(background, holdfast.Wait(20*time.Second))
-			if err == nil {
-				err = next.Unlock()
-			}
-			got <- err
-		}()
-		p.AwaitWaiter(t, k, name)
-		s.Cli(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		kit.Unlock(t, h) // who waits for the lease would wait for 30 s
-		kit.OK(t, <-got)
-	}
 }
 
 // A holder that was stopped past its lease learns of it when it wakes.

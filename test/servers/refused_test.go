@@ -85,14 +85,7 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 					p.Open = func(t *testing.T) driver.Driver { return noticing{open(t), failed} }
 					name := p.Fresh(t, k)
 					h := kit.Must(t)(k.Lock(p.Client(t), name).Lock(background))
-					got := make(chan error, 1)
-					go func() {
-						next, err := k.Against(p.Client(t), name).Lock(background)
-						if err == nil {
-							err = next.Unlock()
-						}
-						got <- err
-					}()
+					got := turn(k.Against(p.Client(t), name))
 					p.AwaitWaiter(t, k, name)
 					refusal.begin(t, s)
 					unlocked := make(chan error, 1)

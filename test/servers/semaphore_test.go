@@ -4,73 +4,104 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// Semaphores and latches on every driver, in real time.
+// object is a semaphore or a latch.
+type object struct {
+	rights  kit.Rights // what its user has to be allowed
+	channel string     // where one listens who does not stand in line
+	// use makes every call, checks what has come of it, and returns what fails first.
+	use func(c *holdfast.Client, name string, asking asking) error
+}
+
+// asking starts a waiter, and returns when it waits, or has failed.
+type asking func(wait func() error) (got <-chan error)
+
+var objects = map[string]object{
+	"permits": {
+		objectRights("decrby incrby zcard zcount zrange zremrangebyscore", "{NAME}:timeout holdfast_next:{NAME}", "redisson_sc:{NAME} holdfast_lost:{NAME}"),
+		"redisson_sc:", usePermits,
+	},
+	"semaphore": {
+		objectRights("incrby", "holdfast_next:{NAME}", "redisson_sc:{NAME}"),
+		"redisson_sc:", useSemaphore,
+	},
+	"latch": {
+		objectRights("decr", "holdfast_zero:{NAME}", "redisson_countdownlatch__channel__{NAME}"),
+		"redisson_countdownlatch__channel__", useLatch,
+	},
+}
+
+// objectRights are what all of them need, and more.
+func objectRights(commands, keys, channels string) kit.Rights {
+	return kit.Rights{
+		Commands: strings.Fields("eval evalsha time publish subscribe unsubscribe get set exists del pttl pexpire zadd zrem zscore zrangebyscore " + commands),
+		Keys:     strings.Fields("NAME holdfast_calls:{NAME} " + keys),
+		Channels: strings.Fields(channels),
+	}
+}
+
+// asking has those who ask for the object wait.
+func (o object) asking(t *testing.T, p *kit.Platform, name string) asking {
+	t.Helper()
+	waits := func() bool { return p.Standing(t, name) > 0 || listensOn(t, p, name, o.channel+kit.Tagged(name)) }
+	return func(wait func() error) <-chan error {
+		kit.WaitFor(t, "who has given up to leave", func() bool { return !waits() })
+		got := make(chan error, 1)
+		go func() { got <- wait() }()
+		kit.WaitFor(t, "the waiter", func() bool { return len(got) > 0 || waits() })
+		return got
+	}
+}
+
+// Semaphores and latches through both adapters.
 func TestSemaphoreConformance(t *testing.T) {
 	t.Parallel()
-	for _, p := range kit.Standalone(t) {
-		for name, test := range map[string]func(*testing.T, *kit.Platform){
-			"PermitsOnTheWire":     permitsOnTheWire,
-			"PermitsTakenAreTold":  permitsTakenAreTold,
-			"SemaphoreOnTheWire":   semaphoreOnTheWire,
-			"LatchOnTheWire":       latchOnTheWire,
-			"HandOvers":            semaphoresHandOver,
-			"ObjectOperations":     objectOperations,
-			"L17_ManyExpireAtOnce": manyExpireAtOnce,
-		} {
-			if p.Name == "memory" && strings.HasPrefix(name, "L17") {
-				continue // its Lua is so slow that it would stop the other tests; see package permits
-			}
-			t.Run(p.Name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, p)
-			})
-		}
+	s := redistest.Start(t)
+	for _, p := range both("standalone", []string{s.Addr()}, kit.CLI(s)) {
+		t.Run(p.Name, func(t *testing.T) {
+			useObjects(t, p)
+			t.Run("ObjectOperations", func(t *testing.T) { objectOperations(t, p) })
+		})
 	}
 }
 
-func permitsOnTheWire(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	s := permitsOf(t, p, name, 5)
-	held := "{" + name + "}:timeout"
-	before := time.Now()
-	h := kit.Must(t)(s.Acquire(background, 2, holdfast.FixedLease(time.Hour)))
-	wantReply(t, p, name, "3", "GET", name)
-	wantReply(t, p, name, "2", "ZCARD", held)
-	first := "return #redis.call('ZRANGE', KEYS[1], 0, 0)[1]"
-	wantReply(t, p, name, "16", "EVAL", first, "1", held) // raw bytes, as in Redisson
-	wantReply(t, p, name, "2", "ZCOUNT", held,            // by the server's clock, which is ours here
-		fmt.Sprint(before.Add(time.Hour).UnixMilli()), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))
-	if ids := h.PermitIDs(); len(ids) != 2 || len(ids[0].String()) != 32 || ids[0] == ids[1] {
-		t.Errorf("ids %v", ids)
-	}
-	found, err := s.Inspect(background)
-	if err != nil || len(found.Holders) != 2 || found.Permits != 5 || found.Available != 3 || !found.HeldBy(h.PermitIDs()[0]) {
-		t.Errorf("Inspect: %+v, %v", found, err)
-	}
-	kit.OK(t, s.ReleasePermits(background, h.PermitIDs()[0]), s.SetPermits(background, 4), s.AddPermits(background, 1))
-	wantReply(t, p, name, "4", "GET", name)
-	kit.Unlock(t, h) // it had one left
-	wantReply(t, p, name, "5", "GET", name)
-	wantReply(t, p, name, "0", "EXISTS", held)
+func TestSemaphoresOnCluster(t *testing.T) {
+	onClusters(t, func(t *testing.T, p *kit.Platform) {
+		useObjects(t, p)
+		tagged := "{tag}:" + kit.Fresh()
+		kit.Unlock(t, kit.Must(t)(permitsOf(t, p, tagged, 2).Acquire(background, 2)))
+		kit.OK(t, p.Client(t).NewUnleasedSemaphore("{tag}:"+kit.Fresh()).Release(1))
+		// A10: its channel, which Redisson puts braces around, is in another slot.
+		kit.WantError(t, p.Client(t).NewLatch(tagged).Await(background), holdfast.ErrInvalid)
+	})
 }
 
-// permitsTakenAreTold has another client take a long holder's permits by their ids,
-// or all by force: the holder is told, and with a part of them left it goes on.
+func useObjects(t *testing.T, p *kit.Platform) {
+	t.Helper()
+	for what, o := range objects {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			name := kit.Fresh()
+			kit.OK(t, o.use(p.Client(t), name, o.asking(t, p, name)))
+		})
+	}
+	t.Run("PermitsTakenAreTold", func(t *testing.T) { permitsTakenAreTold(t, p) })
+}
+
+// Another client takes a long holder's permits by their ids, or all by force: the holder is told, and with a part of
+// them left it goes on.
 func permitsTakenAreTold(t *testing.T, p *kit.Platform) {
+	t.Parallel()
 	name := kit.Fresh()
 	s, fixed := permitsOf(t, p, name, 5), holdfast.FixedLease(time.Hour) // it is not renewed, and hears of nothing but by message
 	other := p.Client(t).NewPermitSemaphore(name)
@@ -87,87 +118,7 @@ func permitsTakenAreTold(t *testing.T, p *kit.Platform) {
 	wantDid(t, true)(other.ForceUnlock(background))
 	<-forced.Context().Done()
 	kit.WantError(t, forced.Unlock(), holdfast.ErrLost)
-	wantReply(t, p, name, "5", "GET", name)
-}
-
-func semaphoreOnTheWire(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	s := p.Client(t).NewUnleasedSemaphore(name)
-	kit.WantError(t, s.TryAcquire(background, 1), holdfast.ErrLocked)
-	kit.OK(t, s.Release(2)) // makes it
-	wantReply(t, p, name, "2", "GET", name)
-	wantDid(t, false)(s.TrySetPermits(background, 7))
-	kit.OK(t, s.Acquire(background, 2), s.AddPermits(background, -3))
-	wantReply(t, p, name, "-3", "GET", name)
-	for _, want := range []int{-3, 0} {
-		if n, err := s.Drain(background); n != want || err != nil {
-			t.Error(n, err)
-		}
-		wantReply(t, p, name, "0", "GET", name)
-	}
-	p.Do(t, name, "DEL", name)
-	wantDid(t, true)(s.TrySetPermits(background, 7))
-	wantDid(t, true)(s.Expire(background, time.Minute))
-	kit.OK(t, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 1))
-	wantReply(t, p, name, "7", "GET", name)
-	if ttl := p.Do(t, name, "TTL", name); ttl[0] == "-1" {
-		t.Error("A9: the time to live is gone")
-	}
-}
-
-func latchOnTheWire(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	l := p.Client(t).NewLatch(name)
-	kit.OK(t, l.Await(background), l.CountDown())
-	wantReply(t, p, name, "0", "EXISTS", name)
-	wantDid(t, true)(l.TrySetCount(background, 20))
-	done := make(chan error, 4)
-	for range cap(done) {
-		other := p.Client(t).NewLatch(name)
-		go func() { done <- other.Await(background) }()
-	}
-	var wg sync.WaitGroup
-	for range 19 {
-		wg.Go(func() { kit.OK(t, l.CountDown()) })
-	}
-	wg.Wait()
-	wantReply(t, p, name, "1", "GET", name)
-	kit.OK(t, l.CountDown())
-	for range cap(done) {
-		kit.OK(t, <-done)
-	}
-	wantReply(t, p, name, "0", "EXISTS", name)
-}
-
-// semaphoresHandOver has one client wait for what another has, of each kind.
-func semaphoresHandOver(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	a, b := p.Client(t), p.Client(t)
-	waits := func(waiting func() bool, wait func() error, end func() error) {
-		t.Helper()
-		got := make(chan error, 1)
-		go func() { got <- wait() }()
-		kit.WaitFor(t, "the waiter", waiting)
-		kit.OK(t, end(), <-got)
-		p.Do(t, name, "DEL", name)
-	}
-	listens := func(channel string) func() bool {
-		return func() bool { return listensOn(t, p, name, channel+"{"+name+"}") }
-	}
-	permitsOf(t, p, name, 3)
-	h := kit.Must(t)(a.NewPermitSemaphore(name).Acquire(background, 2))
-	waits(func() bool { return p.Standing(t, name) == 1 }, func() error {
-		next, err := b.NewPermitSemaphore(name).Acquire(background, 2)
-		return errors.Join(err, next.Unlock())
-	}, h.Unlock)
-	sem := a.NewUnleasedSemaphore(name)
-	kit.OK(t, sem.Release(1), sem.Acquire(background, 1))
-	waits(listens("redisson_sc:"), func() error { return b.NewUnleasedSemaphore(name).Acquire(background, 2) },
-		func() error { return sem.Release(2) })
-	l := a.NewLatch(name)
-	wantDid(t, true)(l.TrySetCount(background, 1))
-	waits(listens("redisson_countdownlatch__channel__"), func() error { return b.NewLatch(name).Await(background) },
-		func() error { return l.CountDown() })
+	kit.OK(t, wantFree(s, 5))
 }
 
 // countable is what can be done with a semaphore or a latch as with any object.
@@ -178,6 +129,7 @@ type countable interface {
 }
 
 func objectOperations(t *testing.T, p *kit.Platform) {
+	t.Parallel()
 	c, name := p.Client(t, holdfast.WithTimeout(30*time.Second)), kit.Fresh() // a Delete whose first attempt is lost may have deleted
 	semaphore, permits, latch := c.NewUnleasedSemaphore(name+"s"), c.NewPermitSemaphore(name+"p"), c.NewLatch(name+"l")
 	for o, create := range map[countable]func(context.Context, int) (bool, error){
@@ -199,315 +151,143 @@ func objectOperations(t *testing.T, p *kit.Platform) {
 		lives(time.Minute)
 		wantDid(t, true)(o.Expire(background, holdfast.NoExpiry))
 		lives(holdfast.NoExpiry)
-		_, err := o.Expire(background, 0)
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		var held *holdfast.Hold
-		if o == countable(permits) {
-			held = kit.Must(t)(permits.Lock(background))
-		}
 		wantDid(t, true)(o.Delete(background))
 		lives(0)
-		if held != nil {
-			kit.WantError(t, held.Unlock(), holdfast.ErrLost)
-		}
 	}
 }
 
 // L17: more permits expire at once than Lua's stack can bear.
-func manyExpireAtOnce(t *testing.T, p *kit.Platform) {
+func TestL17_ManyExpireAtOnce(t *testing.T) {
+	t.Parallel()
 	const holds = 4
-	name := kit.Fresh()
-	s := permitsOf(t, p, name, holds*holdfast.MaxPermitsPerHold)
+	_, p, _ := started(t)
+	s := permitsOf(t, p, "permits", holds*holdfast.MaxPermitsPerHold)
 	for range holds {
 		_ = kit.Must(t)(s.Acquire(background, holdfast.MaxPermitsPerHold, holdfast.FixedLease(3*time.Second)))
 	}
-	kit.WaitFor(t, "all permits", func() bool {
-		free, err := kit.Available(s)
-		kit.OK(t, err)
-		return free == holds*holdfast.MaxPermitsPerHold
-	})
+	kit.WaitFor(t, "all permits", func() bool { return wantFree(s, holds*holdfast.MaxPermitsPerHold) == nil })
 }
 
-func TestSemaphoresOnCluster(t *testing.T) {
-	onClusters(t, func(t *testing.T, p *kit.Platform) {
-		for range 3 { // on several nodes
-			semaphoresHandOver(t, p)
-		}
-		permitsTakenAreTold(t, p)
-		tagged := "{tag}:" + kit.Fresh()
-		kit.Unlock(t, kit.Must(t)(permitsOf(t, p, tagged, 2).Acquire(background, 2)))
-		kit.OK(t, p.Client(t).NewUnleasedSemaphore("{tag}:"+kit.Fresh()).Release(1))
-		// A10: its channel, which Redisson puts braces around, is in another slot.
-		kit.WantError(t, p.Client(t).NewLatch(tagged).Await(background), holdfast.ErrInvalid)
-	})
-}
-
-// Several processes want the permits of one semaphore, some of them two at once,
-// and one is killed while it holds some. Never are more held than there are, and
-// all of them at times.
-func TestPermitsOfProcesses(t *testing.T) {
+// The smallest rights that each needs: with them all goes well, and without any of them something fails.
+func TestSemaphoreRights(t *testing.T) {
 	t.Parallel()
-	const permits = 3
-	s, p, _ := started(t)
-	sem := permitsOf(t, p, "permits", permits)
-	var mu sync.Mutex
-	changes := map[int64]int{} // when so many permits more were held, or fewer
-	var holders [3]*process
-	var readers sync.WaitGroup
-	heard := make(chan struct{}, 1)
-	for i := range holders {
-		holders[i] = startProcess(t, "permits", s, "permits")
-		readers.Go(func() {
-			open := map[string]int{} // what it has taken and not given back
-			for holders[i].out.Scan() {
-				var id string
-				var at int64
-				var n int
-				if _, err := fmt.Sscan(holders[i].out.Text(), &id, &at, &n); err != nil {
-					t.Errorf("%q: %v", holders[i].out.Text(), err)
-				}
-				mu.Lock()
-				changes[at] += n
-				mu.Unlock()
-				open[id] += n
-				select {
-				case heard <- struct{}{}:
-				default:
-				}
-			}
-			// Killed, it holds them until their leases end, and surely until now.
-			mu.Lock()
-			defer mu.Unlock()
-			for _, n := range open {
-				changes[kit.Now()] -= n
-			}
-		})
+	s, admin, _ := started(t)
+	use := func(t *testing.T, o object, without string) error {
+		t.Helper()
+		name := kit.Fresh()
+		rules := o.rights.And(kit.ClientRights["go-redis"]).Rules(name)
+		rules = slices.DeleteFunc(rules, func(rule string) bool { return rule == strings.ReplaceAll(without, "NAME", name) })
+		return o.use(kit.Limited(t, s, "go-redis", name, rules).Client(t), name, o.asking(t, admin, name))
 	}
-	<-heard
-	time.Sleep(700 * time.Millisecond) // they work
-	kit.OK(t, holders[0].cmd.Process.Kill())
-	time.Sleep(7 * time.Second) // they work on, and what the dead one had comes back
-	for _, h := range holders {
-		_ = h.in.Close()
-	}
-	readers.Wait()
-	for i, h := range holders[1:] {
-		if err := h.cmd.Wait(); err != nil {
-			t.Errorf("process %d: %v", i+1, err)
+	for _, o := range objects { // first: as long as the server has no script
+		if use(t, o, "+eval") == nil {
+			t.Error("nothing fails without +eval")
 		}
 	}
-	held, most := 0, 0
-	for _, at := range slices.Sorted(maps.Keys(changes)) {
-		held += changes[at]
-		most = max(most, held)
+	var group sync.WaitGroup // more of them than there are parallel tests: they mostly wait
+	defer group.Wait()
+	for what, o := range objects {
+		kit.OK(t, use(t, o, ""))
+		for _, right := range kit.Known(t, o.rights.Rules("NAME")) {
+			if right == "+eval" || right == "+unsubscribe" {
+				continue // without the latter, a subscription that nobody needs any more stays for longer
+			}
+			group.Go(func() {
+				t.Run(what+"/without "+right, func(t *testing.T) {
+					if use(t, o, right) == nil {
+						t.Error("nothing fails")
+					}
+				})
+			})
+		}
 	}
-	if most > permits || most < 2 || held != 0 {
-		t.Errorf("%d permits were held at once, of %d, and %d still are", most, permits, held)
-	}
-	kit.WaitFor(t, "all permits to be back", func() bool {
-		n, err := kit.Available(sem)
-		return err == nil && n == permits
-	})
-	t.Logf("%d changes", len(changes))
 }
 
-// takePermits is one of those processes. It ends with its standard input.
-func takePermits(addr, name string) error {
-	c, end, err := clientOf(addr, holdfast.WithLease(6*time.Second))
-	if err != nil {
-		return err
-	}
-	defer end()
-	ctx := untilInputEnds()
-	failed := make(chan error, 4)
-	for id := range cap(failed) {
-		go func() { failed <- takePermitsUntil(ctx, c.NewPermitSemaphore(name), id, 1+id%2) }()
-	}
-	for range cap(failed) {
-		err = errors.Join(err, <-failed)
+// wantFree checks how many permits are available.
+func wantFree(s kit.Inspectable, want int) error {
+	got, err := kit.Available(s)
+	if err == nil && got != want {
+		err = fmt.Errorf("%d permits are available, want %d", got, want)
 	}
 	return err
 }
 
-func takePermitsUntil(ctx context.Context, sem *holdfast.PermitSemaphore, id, n int) error {
-	for ctx.Err() == nil {
-		h, err := sem.Acquire(background, n)
-		if err != nil {
-			return err
-		}
-		say(id, kit.Now(), n)
-		time.Sleep(3 * time.Millisecond) // the work
-		say(id, kit.Now(), -n)
-		if err := h.Unlock(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rights are what a user of a semaphore or a latch has to be allowed.
-var rights = map[string]struct {
-	commands       string
-	keys, channels []string
-	use            func(t *testing.T, c *holdfast.Client, asking asking) error
-}{
-	"permits": {
-		"get set exists del incrby decrby pttl pexpire zadd zrem zscore zcount zcard zrange zrangebyscore zremrangebyscore",
-		[]string{"~s:*", "~{s:*", "~holdfast_next:{s:*", "~holdfast_calls:{s:*"},
-		[]string{"&redisson_sc:{s:*", "&holdfast_lost:{s:*"},
-		usePermits,
-	},
-	"semaphore": {
-		"get set exists del incrby pttl pexpire zadd zrem zscore zrangebyscore",
-		[]string{"~s:*", "~holdfast_next:{s:*", "~holdfast_calls:{s:*"},
-		[]string{"&redisson_sc:{s:*"},
-		useSemaphore,
-	},
-	"latch": {
-		"get set exists del decr pttl pexpire zadd zrem zscore zrangebyscore",
-		[]string{"~s:*", "~holdfast_calls:{s:*", "~holdfast_zero:{s:*"},
-		[]string{"&redisson_countdownlatch__channel__{s:*"},
-		useLatch,
-	},
-}
-
-// The smallest rights that each kind needs: with them all goes well, and without
-// any of them something fails.
-func TestSemaphoreRights(t *testing.T) {
-	t.Parallel()
-	for kind, row := range rights {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			all := slices.Concat(row.keys, row.channels)
-			for command := range strings.FieldsSeq("eval evalsha time publish subscribe unsubscribe " + row.commands) {
-				all = append(all, "+"+command)
-			}
-			use := func(rights []string) error {
-				s.Cli(t, "FLUSHALL")
-				s.Cli(t, "SCRIPT", "FLUSH")
-				s.Cli(t, kit.Known(t, append([]string{
-					"ACL", "SETUSER", "limited", "reset", "on", "nopass", "resetchannels", "-@all", "+hello",
-				}, rights...))...)
-				p := kit.GoRedis("acl", redis.UniversalOptions{
-					Addrs: []string{s.Addr()}, Username: "limited", Password: "any", DisableIdentity: true,
-				}, kit.CLI(s))
-				return row.use(t, p.Client(t), askedOnce(t, s, kind != "latch"))
-			}
-			kit.OK(t, use(all))
-			for i, right := range kit.Known(t, all) {
-				if right == "+unsubscribe" {
-					continue // without it, a subscription that nobody needs any more stays for longer
-				}
-				if use(slices.Delete(slices.Clone(all), i, i+1)) == nil {
-					t.Errorf("nothing fails without %s", right)
-				}
-			}
-		})
-	}
-}
-
-// asking starts a waiter, and returns when it has been refused, or has failed because a right is missing: it has a
-// reservation, or, if it waits for a latch, one more script has run and it listens.
-type asking func(wait func() error) (got chan error)
-
-func askedOnce(t *testing.T, s *redistest.Server, reserves bool) asking {
-	t.Helper()
-	scripts := func() (n int) {
-		for _, line := range kit.Lines(s.Cli(t, "INFO", "commandstats")) {
-			if text, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls="); ok {
-				n = kit.Number(text[:strings.IndexByte(text, ',')])
-			}
-		}
-		return n
-	}
-	reserved := func() bool { return s.Cli(t, "EXISTS", "holdfast_next:{s:x}") == "1" }
-	listens := func() bool { // or may not subscribe, and is waited for until it says so
-		return strings.HasSuffix(s.Cli(t, "PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{s:x}"), "1")
-	}
-	within := func(most time.Duration, done func() bool) {
-		for end := time.Now().Add(most); !done() && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	return func(wait func() error) chan error {
-		// A waiter before this one has left, unless it may not delete what it reserved.
-		within(time.Second, func() bool { return !reserved() })
-		before, got := scripts(), make(chan error, 1)
-		go func() { got <- wait() }()
-		within(10*time.Second, func() bool {
-			return len(got) > 0 || reserved() || !reserves && scripts() != before && listens()
-		})
-		return got
-	}
-}
-
-// usePermits, useSemaphore and useLatch do all that a kind can do, and return what fails first.
-func usePermits(t *testing.T, c *holdfast.Client, asking asking) error {
-	t.Helper()
-	s := c.NewPermitSemaphore("s:x")
+func usePermits(c *holdfast.Client, name string, asking asking) error {
+	s := c.NewPermitSemaphore(name)
 	_, err := s.TrySetPermits(background, 3)
-	if err := errors.Join(err, s.AddPermits(background, 2), s.SetPermits(background, 3)); err != nil {
+	if err := errors.Join(err, s.AddPermits(background, 2), s.SetPermits(background, 3), wantFree(s, 3)); err != nil {
 		return err
 	}
 	h, err := s.Acquire(background, 3, holdfast.Wait(time.Second))
 	if err != nil {
 		return err
 	}
-	if _, err := s.Acquire(background, 2, holdfast.Wait(500*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
-		return err
+	found, err := s.Inspect(background)
+	if ids := h.PermitIDs(); err != nil || len(ids) != 3 || len(found.Holders) != 3 || !found.HeldBy(ids[0]) || found.Permits != 3 || found.Available != 0 {
+		return fmt.Errorf("the permits %v; found %+v, %w", ids, found, err)
 	}
-	got := asking(func() error {
+	if _, err := s.Acquire(background, 2, holdfast.Wait(500*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+		return fmt.Errorf("more than there are: %w", err)
+	}
+	got := asking(func() error { // nobody stands back for the one before
 		next, err := s.Acquire(background, 2, holdfast.Wait(2*time.Second), holdfast.FixedLease(300*time.Millisecond))
 		if expired := time.Now().Add(320 * time.Millisecond); err == nil {
-			_, err = kit.LeaseOf(s, next.PermitIDs()[0])
 			<-next.Context().Done()
 			time.Sleep(time.Until(expired)) // on the server, too; and not given back
 		}
 		return err
 	})
-	_, err1 := s.Inspect(background)
-	_, err2 := kit.Available(s)
-	if err := errors.Join(h.Extend(background, time.Minute), h.Unlock(), err1, err2, <-got); err != nil {
+	if err := errors.Join(h.Extend(background, time.Minute), h.Unlock(), <-got, wantFree(s, 3)); err != nil {
 		return err
 	}
-	if h, err = s.TryLock(background); err == nil {
-		id := h.PermitIDs()[0]
-		err = errors.Join(s.ExtendPermit(background, id, time.Minute), s.ReleasePermits(background, id))
+	if h, err = s.TryLock(background); err != nil {
+		return err
 	}
-	_, err3 := s.ForceUnlock(background)
-	return errors.Join(err, err3)
+	id := h.PermitIDs()[0]
+	err = errors.Join(s.ExtendPermit(background, id, time.Minute), s.ReleasePermits(background, id), wantFree(s, 3))
+	_, forced := s.ForceUnlock(background)
+	return errors.Join(err, forced)
 }
 
-func useSemaphore(t *testing.T, c *holdfast.Client, asking asking) error {
-	t.Helper()
-	s := c.NewUnleasedSemaphore("s:x")
+func useSemaphore(c *holdfast.Client, name string, asking asking) error {
+	s := c.NewUnleasedSemaphore(name)
 	_, err := s.TrySetPermits(background, 3)
-	if err = errors.Join(err, s.Acquire(background, 3, holdfast.Wait(time.Second))); err != nil {
+	if err = errors.Join(err, s.Acquire(background, 3, holdfast.Wait(time.Second)), wantFree(s, 0)); err != nil {
 		return err
 	}
 	if err := s.Acquire(background, 2, holdfast.Wait(500*time.Millisecond)); !errors.Is(err, holdfast.ErrLocked) {
+		return fmt.Errorf("more than there are: %w", err)
+	}
+	got := asking(func() error { return s.Acquire(background, 2, holdfast.Wait(2*time.Second)) }) // nobody stands back for the one before
+	if err := errors.Join(s.Release(2), <-got, wantFree(s, 0)); err != nil {
 		return err
 	}
-	got := asking(func() error { return s.Acquire(background, 2, holdfast.Wait(2*time.Second)) })
-	err = errors.Join(s.Release(2), <-got)
-	_, err1 := kit.Available(s)
-	_, err2 := s.Drain(background)
-	return errors.Join(err, err1, err2)
+	err = errors.Join(s.AddPermits(background, -3), wantFree(s, -3))
+	for _, want := range []int{-3, 0} {
+		n, drained := s.Drain(background)
+		if err = errors.Join(err, drained); err == nil && n != want {
+			err = fmt.Errorf("drained %d, want %d", n, want)
+		}
+	}
+	return err
 }
 
-func useLatch(t *testing.T, c *holdfast.Client, asking asking) error {
-	t.Helper()
-	l := c.NewLatch("s:x")
+func useLatch(c *holdfast.Client, name string, asking asking) error {
+	l := c.NewLatch(name)
+	if err := errors.Join(l.Await(background), l.CountDown()); err != nil {
+		return err
+	}
 	if _, err := l.TrySetCount(background, 2); err != nil {
 		return err
 	}
-	_, err1 := l.Inspect(background)
-	if err := l.Await(background, holdfast.Wait(500*time.Millisecond)); !errors.Is(err, holdfast.ErrNotZero) { // from here on the script is known
-		return errors.Join(err, errors.New("it did not wait"))
+	if err := l.Await(background, holdfast.Wait(500*time.Millisecond)); !errors.Is(err, holdfast.ErrNotZero) {
+		return fmt.Errorf("not counted down: %w", err)
 	}
 	got := asking(func() error { return l.Await(background, holdfast.Wait(2*time.Second)) })
-	err := errors.Join(err1, l.CountDown(), l.CountDown(), <-got)
-	_, err2 := l.Delete(background)
-	return errors.Join(err, err2)
+	left, err := kit.Remaining(l)
+	if err := errors.Join(err, l.CountDown(), l.CountDown(), <-got); err != nil || left != 2 {
+		return fmt.Errorf("the count was %d; %w", left, err)
+	}
+	_, err = l.Delete(background)
+	return err
 }

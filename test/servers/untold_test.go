@@ -39,17 +39,30 @@ func TestUntold(t *testing.T) {
 	for lacking, rules := range kit.NotPublishing(t, s) {
 		for client := range kit.ClientRights {
 			p := kit.Limited(t, s, client, kit.Fresh(), rules)
-			kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-				t.Run(lacking+"/"+client, func(t *testing.T) {
-					t.Parallel()
-					untoldLocks(t, admin, p, k)
-				})
-			})
-			t.Run("others/"+lacking+"/"+client, func(t *testing.T) {
+			t.Run(lacking+"/"+client, func(t *testing.T) {
 				t.Parallel()
-				untoldOthers(t, admin, p)
+				kit.ForKinds(t, func(t *testing.T, k *kit.Kind) { untoldLocks(t, admin, p, k) })
+				t.Run("others", func(t *testing.T) { untoldOthers(t, admin, p) })
 			})
 		}
+	}
+}
+
+// The same with SPUBLISH.
+func TestUntoldOnCluster(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartCluster(t, 3, 0)
+	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, kit.OnCluster(s))
+	admin.Sharded = !kit.Version60(t, s.Nodes[0])
+	user := kit.Fresh()
+	for _, node := range s.Nodes {
+		kit.Allow(t, node, user, kit.NotPublishing(t, node)["the command"])
+	}
+	for client := range kit.ClientRights {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			untoldLocks(t, admin, kit.LimitedTo(s.Addrs(), client, user), kit.MutexKind)
+		})
 	}
 }
 
@@ -62,26 +75,19 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 	var o told
 	c := p.Client(t, o.hooks())
 	other := k.Against(admin.Client(t), name)
-	free := func() {
+	isFree := func() {
 		t.Helper()
 		kit.Unlock(t, kit.Must(t)(other.TryLock(background)))
 	}
 	channel := strings.TrimSuffix(strings.ReplaceAll(k.Rights.Channels[0], "NAME", name), ":*")
 
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
-	got := make(chan error, 1)
-	go func() { // a fair lock tells only those who wait
-		h, err := other.Lock(background)
-		if err == nil {
-			err = h.Unlock()
-		}
-		got <- err
-	}()
+	got := turn(other) // a fair lock tells only those who wait
 	admin.AwaitWaiter(t, k, name)
 	wantUntold(t, "Unlock", h.Unlock(), channel)
 	kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
 	kit.OK(t, <-got)
-	free()
+	isFree()
 	if errs, released := o.all(); released != 1 || len(errs) > 0 {
 		t.Errorf("told of %d releases, and of %v", released, errs)
 	}
@@ -94,18 +100,24 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 	if !did {
 		t.Error("ForceUnlock took nothing")
 	}
-	free()
+	isFree()
 	kit.WantError(t, victim.Unlock(), holdfast.ErrLost)
 
 	_ = kit.Must(t)(k.Lock(c, name).Lock(background))
 	kit.OK(t, c.Close())
-	free()
-	kit.WaitFor(t, "what Close tells", func() bool { // it does not wait for hooks
-		errs, _ := o.all()
+	isFree()
+	wantUntold(t, "Close", o.one(t), channel)
+}
+
+// one waits for an error, and returns it if it is the only one.
+func (o *told) one(t *testing.T) error {
+	t.Helper()
+	var errs []error
+	kit.WaitFor(t, "what is told in the background", func() bool {
+		errs, _ = o.all()
 		return len(errs) == 1
 	})
-	errs, _ := o.all()
-	wantUntold(t, "Close", errs[0], channel)
+	return errs[0]
 }
 
 func untoldOthers(t *testing.T, admin, p *kit.Platform) {
@@ -113,50 +125,39 @@ func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 	var o told
 	c, name := p.Client(t, o.hooks()), kit.Fresh()
 	permits, semaphore, latch := c.NewPermitSemaphore(name+"p"), c.NewUnleasedSemaphore(name+"s"), c.NewLatch(name+"l")
-	wantUntold(t, "SetPermits", permits.SetPermits(background, 2), "redisson_sc")
-	h := kit.Must(t)(permits.TryLock(background))
-	wantUntold(t, "Unlock", h.Unlock(), "redisson_sc")
-	wantReply(t, admin, name, "2", "GET", name+"p")
-	h = kit.Must(t)(permits.TryLock(background))
-	wantUntold(t, "permits.Release", permits.ReleasePermits(background, h.PermitIDs()...), "redisson_sc")
-	wantReply(t, admin, name, "2", "GET", name+"p")
-	kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-	wantUntold(t, "AddPermits", permits.AddPermits(background, 1), "redisson_sc")
-	wantReply(t, admin, name, "3", "GET", name+"p")
-
-	set, err := semaphore.TrySetPermits(background, 1)
-	wantUntold(t, "TrySetPermits", err, "redisson_sc")
-	if !set {
-		t.Error("TrySetPermits set nothing")
+	multi := holdfast.NewMultiLock(kit.Mutexes(c, "{"+name+"}1", "{"+name+"}2")...)
+	for _, step := range []struct {
+		what    string
+		call    func() error
+		channel string
+		key     string
+		then    string // what stands there
+	}{
+		{"SetPermits", func() error { return permits.SetPermits(background, 2) }, "redisson_sc", name + "p", "2"},
+		{"Unlock", func() error { return kit.Must(t)(permits.TryLock(background)).Unlock() }, "redisson_sc", name + "p", "2"},
+		{"ReleasePermits", func() error {
+			return permits.ReleasePermits(background, kit.Must(t)(permits.TryLock(background)).PermitIDs()...)
+		}, "redisson_sc", name + "p", "2"},
+		{"AddPermits", func() error { return permits.AddPermits(background, 1) }, "redisson_sc", name + "p", "3"},
+		{"TrySetPermits", func() error { return errOf(semaphore.TrySetPermits(background, 1)) }, "redisson_sc", name + "s", "1"},
+		{"Release", func() error { return errors.Join(semaphore.TryAcquire(background, 1), semaphore.Release(1)) }, "redisson_sc", name + "s", "1"},
+		{"TrySetCount", func() error { return errOf(latch.TrySetCount(background, 1)) }, "redisson_countdownlatch", name + "l", "1"},
+		{"CountDown", latch.CountDown, "redisson_countdownlatch", name + "l", ""},
+		{"multi", func() error { return kit.Must(t)(multi.TryLock(background)).Unlock() }, "redisson_lock__channel", "{" + name + "}2", ""},
+		{"Do", func() error { // it has nothing to say but that
+			return holdfast.Do(background, c.NewMutex(name), func(context.Context, *holdfast.Hold) error { return nil })
+		}, name, name, ""},
+	} {
+		wantUntold(t, step.what, step.call(), step.channel)
+		wantReply(t, admin, name, step.then, "GET", step.key)
 	}
-	kit.OK(t, semaphore.TryAcquire(background, 1))
-	wantUntold(t, "semaphore.Release", semaphore.Release(1), "redisson_sc")
-	wantReply(t, admin, name, "1", "GET", name+"s")
-
-	set, err = latch.TrySetCount(background, 2)
-	wantUntold(t, "TrySetCount", err, "redisson_countdownlatch")
-	if !set {
-		t.Error("TrySetCount set nothing")
-	}
-	kit.OK(t, latch.CountDown())
-	wantUntold(t, "CountDown", latch.CountDown(), "redisson_countdownlatch")
-	wantReply(t, admin, name, "0", "EXISTS", name+"l")
 	if errs, _ := o.all(); len(errs) > 0 {
 		t.Errorf("told in the background: %v", errs)
 	}
-
-	m := holdfast.NewMultiLock(c.NewMutex("{"+name+"}1"), c.NewMutex("{"+name+"}2"))
-	wantUntold(t, "multi", kit.Must(t)(m.TryLock(background)).Unlock(), "redisson_lock__channel")
-	wantReply(t, admin, name, "0", "EXISTS", "{"+name+"}1", "{"+name+"}2")
-	// Do has nothing to say but that; a sync.Locker goes on, and tells the hooks.
-	wantUntold(t, "Do", holdfast.Do(background, c.NewMutex(name), func(context.Context, *holdfast.Hold) error { return nil }), name)
-	locker := holdfast.SyncLocker(background, c.NewMutex(name))
+	locker := holdfast.SyncLocker(background, c.NewMutex(name)) // it goes on, and tells the hooks
 	locker.Lock()
 	locker.Unlock() //nolint:staticcheck // what it is about is Unlock
-	kit.WaitFor(t, "what SyncLocker tells", func() bool {
-		errs, _ := o.all()
-		return len(errs) == 1
-	})
+	wantUntold(t, "SyncLocker", o.one(t), name)
 	defer func() {
 		err, _ := recover().(error)
 		kit.WantError(t, err, holdfast.ErrNotHeld)
@@ -164,36 +165,16 @@ func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 	locker.Unlock()
 }
 
-// The same with SPUBLISH.
-func TestUntoldOnCluster(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartCluster(t, 3, 0)
-	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, kit.OnCluster(s))
-	admin.Sharded = !kit.Version60(t, s.Nodes[0])
-	for client := range kit.ClientRights {
-		t.Run(client, func(t *testing.T) {
-			t.Parallel()
-			user := kit.Fresh()
-			for _, node := range s.Nodes {
-				kit.Allow(t, node, user, kit.NotPublishing(t, node)["the command"])
-			}
-			untoldLocks(t, admin, kit.LimitedTo(s.Addrs(), client, user), kit.MutexKind)
-		})
-	}
-}
-
 // A fair acquire that cannot tell another waiter works all the same.
 func TestUntoldAcquire(t *testing.T) {
 	t.Parallel()
 	s, admin, _ := started(t)
 	name := kit.Fresh()
-	c := quiet(t, kit.Limited(t, s, "go-redis", name, []string{"+@all", "-publish", "~*"}))
+	l := quiet(t, kit.Limited(t, s, "go-redis", name, []string{"+@all", "-publish", "~*"})).NewFairMutex(name)
 	// One of Redisson's is next, and the lock is free: whoever asks tells it.
 	admin.Do(t, name, "RPUSH", "redisson_lock_queue:"+kit.Tagged(name), "java:1")
 	until := strconv.FormatInt(time.Now().Add(2*time.Second).UnixMilli(), 10)
 	admin.Do(t, name, "ZADD", "redisson_lock_timeout:"+kit.Tagged(name), until, "java:1")
-	_, err := c.NewFairMutex(name).TryLock(background)
-	kit.WantError(t, err, holdfast.ErrLocked)
-	h := kit.Must(t)(c.NewFairMutex(name).Lock(background))
-	kit.Unlock(t, h) // nobody waits
+	kit.WantError(t, errOf(l.TryLock(background)), holdfast.ErrLocked)
+	kit.Unlock(t, kit.Must(t)(l.Lock(background))) // nobody waits
 }
