@@ -197,7 +197,7 @@ fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: s
 ON_SERVERS := servers topology rights
 ALL_servers := TestConformance TestMutexOptions TestRWMutex TestSemaphore TestL17 TestMultiLock TestRedLock TestL6 TestHoldsOfProcesses \
 	TestWritesRefused
-ALL_topology := TestReplica TestTLS TestCluster TestSentinel
+ALL_topology := TestReplicaAck TestTLS TestCluster TestSentinel
 ALL_rights := TestACL
 SHORT_servers := TestConformance TestMutexOptions TestSemaphoreConformance TestWritesRefused
 SHORT_topology := TestCluster$$

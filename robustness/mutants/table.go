@@ -632,7 +632,7 @@ var mutants = []mutant{
 		new: "if back > at then",
 	},
 	{
-		name: "fair: what cannot be written to the asks is", in: "fair_acquire.lua", suite: tests(topology, "TestFairMovedAsks"),
+		name: "fair: what cannot be written to the asks is", in: "fair_acquire.lua", suite: tests(topology, "TestMovingSlot"),
 		old: "if lined and ARGV[11] then",
 		new: "if ARGV[11] then",
 	},

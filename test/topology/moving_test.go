@@ -18,6 +18,7 @@ import (
 // duringMoves runs a test through go-redis and through rueidis, of which valkeydriver is made, on a cluster of its own.
 func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *kit.Platform)) {
 	t.Helper()
+	t.Parallel()
 	for _, client := range []string{"go-redis", "rueidis"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
@@ -31,133 +32,135 @@ func duringMoves(t *testing.T, test func(t *testing.T, s *redistest.Cluster, p *
 	}
 }
 
-// Many locks are held in a slot of which half has been moved. Their renewals,
-// which go as one call otherwise, do not fail together.
-func TestMovingSlotKeepsHolds(t *testing.T) {
-	t.Parallel()
+// Several slots are moved at once, with locks in them.
+func TestMovingSlot(t *testing.T) {
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
-		c := p.Client(t, holdfast.WithLease(6*time.Second))
-		holds := map[string]*holdfast.Hold{}
-		for i := range 20 {
-			name := fmt.Sprintf("{slot}:%02d", i)
-			holds[name] = kit.Must(t)(c.NewMutex(name).Lock(background))
-		}
-		m := s.BeginMove(t, "{slot}")
-		for i, key := range m.Keys(t) {
-			if i%2 == 0 {
-				m.Key(t, key)
-			}
-		}
-		time.Sleep(13 * time.Second) // the slot stays so for more than two leases
-		for name, h := range holds {
-			if h.Context().Err() != nil {
-				t.Fatalf("%s was lost: %v", name, context.Cause(h.Context()))
-			}
-		}
-		m.Finish(t)
-		for _, h := range holds {
-			kit.Unlock(t, h)
+		for what, test := range map[string]func(t *testing.T, s *redistest.Cluster, p *kit.Platform){
+			"KeepsHolds": movingHolds, "KeepsWaitersWaiting": movingWaiters, "KeepsReaders": movingReaders,
+			"KeepsWritersOut": movingReservation, "FairAsks": movingAsks,
+		} {
+			t.Run(what, func(t *testing.T) {
+				t.Parallel()
+				test(t, s, p)
+			})
 		}
 	})
+}
+
+// Many locks are held in a slot of which half has been moved. Their renewals,
+// which go as one call otherwise, do not fail together.
+func movingHolds(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+	c := p.Client(t, holdfast.WithLease(6*time.Second))
+	holds := map[string]*holdfast.Hold{}
+	for i := range 20 {
+		name := fmt.Sprintf("{holds}:%02d", i)
+		holds[name] = kit.Must(t)(c.NewMutex(name).Lock(background))
+	}
+	m := s.BeginMove(t, "{holds}")
+	for i, key := range m.Keys(t) {
+		if i%2 == 0 {
+			m.Key(t, key)
+		}
+	}
+	time.Sleep(13 * time.Second) // the slot stays so for more than two leases
+	for name, h := range holds {
+		if h.Context().Err() != nil {
+			t.Fatalf("%s was lost: %v", name, context.Cause(h.Context()))
+		}
+	}
+	m.Finish(t)
+	for _, h := range holds {
+		kit.Unlock(t, h)
+	}
 }
 
 // A call of several keys, not all of which exist, is refused for as long as their slot
 // is moved, and not one moment longer. A waiter bears that, however long it takes.
-func TestMovingSlotKeepsWaitersWaiting(t *testing.T) {
-	t.Parallel()
-	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
-		c := p.Client(t, holdfast.WithTimeout(2*time.Second))
-		m := s.BeginMove(t, "{slot}")
-		locks := map[string]kit.AnyLock{
-			"fenced": c.NewMutex("{slot}:fenced", holdfast.Fenced()),
-			"fair":   c.NewFairMutex("{slot}:fair"),
-			"reader": c.NewRWMutex("{slot}:rw").RLocker(),
-		}
-		got := map[string]<-chan error{}
-		for name, l := range locks {
-			got[name] = waits(l)
-		}
-		time.Sleep(7 * time.Second) // more than three timeouts
-		for name, done := range got {
-			if len(done) > 0 {
-				t.Fatalf("%s, while the slot was moved: %v", name, <-done)
-			}
-		}
-		m.Finish(t)
-		for _, done := range got {
-			kit.OK(t, <-done)
-		}
-	})
+func movingWaiters(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+	c := p.Client(t, holdfast.WithTimeout(2*time.Second))
+	m := s.BeginMove(t, "{waiters}")
+	got := map[string]<-chan error{
+		"fenced": waits(c.NewMutex("{waiters}:fenced", holdfast.Fenced())),
+		"fair":   waits(c.NewFairMutex("{waiters}:fair")),
+		"reader": waits(c.NewRWMutex("{waiters}:rw").RLocker()),
+	}
+	time.Sleep(7 * time.Second) // more than three timeouts
+	for name, done := range got {
+		nothing(t, done, name+" while the slot was moved")
+	}
+	m.Finish(t)
+	for _, done := range got {
+		kit.OK(t, <-done)
+	}
+}
+
+// nothing fails if a call has returned.
+func nothing(t *testing.T, done <-chan error, what string) {
+	t.Helper()
+	select {
+	case err := <-done:
+		t.Fatalf("%s: %v", what, err)
+	default:
+	}
 }
 
 // A reader leaves whose keys have been moved with the lock, and another's has not.
 // It is not taken for dead by that.
-func TestMovingSlotKeepsReaders(t *testing.T) {
-	t.Parallel()
-	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
-		const name = "{slot}:rw"
-		stays := kit.Must(t)(p.Client(t).NewRWMutex(name).RLock(background))
-		leaves := kit.Must(t)(p.Client(t).NewRWMutex(name).RLock(background))
-		m := s.BeginMove(t, name)
-		m.Key(t, name)
-		m.Key(t, kit.ReadHold(name, leaves.Owner().String(), 1))
-		left := make(chan error, 1)
-		go func() { left <- leaves.Unlock() }()
-		select {
-		case err := <-left:
-			t.Fatalf("it has left, though nobody knows who else reads: %v", err)
-		case <-time.After(200 * time.Millisecond):
-		}
-		m.Finish(t)
-		kit.OK(t, <-left)
-		_, err := p.Client(t).NewRWMutex(name).TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
-		kit.Unlock(t, stays)
-	})
+func movingReaders(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+	const name = "{readers}:rw"
+	stays := kit.Must(t)(p.Client(t).NewRWMutex(name).RLock(background))
+	leaves := kit.Must(t)(p.Client(t).NewRWMutex(name).RLock(background))
+	m := s.BeginMove(t, name)
+	m.Key(t, name)
+	m.Key(t, kit.ReadHold(name, leaves.Owner().String(), 1))
+	left := make(chan error, 1)
+	go func() { left <- leaves.Unlock() }()
+	time.Sleep(200 * time.Millisecond)
+	nothing(t, left, "it has left, though nobody knows who else reads")
+	m.Finish(t)
+	kit.OK(t, <-left)
+	_, err := p.Client(t).NewRWMutex(name).TryLock(background)
+	kit.WantError(t, err, holdfast.ErrLocked)
+	kit.Unlock(t, stays)
 }
 
 // A writer asks whose reservation has been moved with the lock, and a reader's key
 // has not. It is not let in.
-func TestMovingSlotKeepsWritersOut(t *testing.T) {
-	t.Parallel()
-	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
-		const name = "{slot}:rw"
-		l := p.Client(t).NewRWMutex(name, holdfast.WritersFirst())
-		reading := kit.Must(t)(l.RLocker().Lock(background))
-		next := waits(l)
-		node := s.NodeFor(t, name)
-		kit.WaitFor(t, "the reservation", func() bool { return node.Cli(t, "EXISTS", "holdfast_next:"+name) == "1" })
-		m := s.BeginMove(t, name)
-		m.Key(t, name)
-		m.Key(t, "holdfast_next:"+name)
-		select {
-		case <-next:
-			t.Fatal("a writer beside a reader")
-		case <-time.After(4 * time.Second): // it asks every 3 s
-		}
-		m.Finish(t)
-		kit.Unlock(t, reading)
-		kit.OK(t, <-next)
-	})
+func movingReservation(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+	const name = "{writers}:rw"
+	l := p.Client(t).NewRWMutex(name, holdfast.WritersFirst())
+	reading := kit.Must(t)(l.RLocker().Lock(background))
+	next := waits(l)
+	awaitKey(t, s, name, "holdfast_next:"+name)
+	m := s.BeginMove(t, name)
+	m.Key(t, name)
+	m.Key(t, "holdfast_next:"+name)
+	time.Sleep(4 * time.Second) // it asks every 3 s
+	nothing(t, next, "a writer beside a reader")
+	m.Finish(t)
+	kit.Unlock(t, reading)
+	kit.OK(t, <-next)
 }
 
 // A waiter of a fair lock asks whose line has been moved, and what it has asked before has not. It asks without being noted
 // there, so the move can end.
-func TestFairMovedAsks(t *testing.T) {
-	t.Parallel()
-	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
-		const name = "{slot}:fair"
-		h := kit.Must(t)(p.Client(t).NewFairMutex(name).Lock(background))
-		got := waits(p.Client(t).NewFairMutex(name))
-		node := s.NodeFor(t, name)
-		kit.WaitFor(t, "its number", func() bool { return node.Cli(t, "EXISTS", protocol.AsksKey(name)) == "1" })
-		m := s.BeginMove(t, name)
-		for _, key := range []string{name, protocol.FairQueueKey(name), protocol.FairTimeoutsKey(name), protocol.FairHeartbeatsKey(name)} {
-			m.Key(t, key)
-		}
-		time.Sleep(4 * time.Second) // it asks every 1.5 s
-		m.Finish(t)
-		kit.Unlock(t, h)
-		kit.OK(t, <-got)
-	})
+func movingAsks(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+	const name = "{asks}:fair"
+	h := kit.Must(t)(p.Client(t).NewFairMutex(name).Lock(background))
+	got := waits(p.Client(t).NewFairMutex(name))
+	awaitKey(t, s, name, protocol.AsksKey(name))
+	m := s.BeginMove(t, name)
+	for _, key := range []string{name, protocol.FairQueueKey(name), protocol.FairTimeoutsKey(name), protocol.FairHeartbeatsKey(name)} {
+		m.Key(t, key)
+	}
+	time.Sleep(4 * time.Second) // it asks every 1.5 s
+	m.Finish(t)
+	kit.Unlock(t, h)
+	kit.OK(t, <-got)
+}
+
+func awaitKey(t *testing.T, s *redistest.Cluster, name, key string) {
+	t.Helper()
+	node := s.NodeFor(t, name)
+	kit.WaitFor(t, key, func() bool { return node.Cli(t, "EXISTS", key) == "1" })
 }
