@@ -3,9 +3,8 @@ package servers
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
@@ -13,43 +12,32 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// told are the errors that the background has told.
+// told is what a client's hooks are told.
 type told struct {
-	mu       sync.Mutex
-	errors   []error
-	released int
+	errors   chan error // of the background
+	released atomic.Int32
 }
 
 func (o *told) hooks() holdfast.ClientOption {
 	return holdfast.WithHooks(holdfast.Hooks{
-		OnError: func(_ context.Context, e holdfast.Event) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.errors = append(o.errors, e.Err)
-		},
-		OnRelease: func(context.Context, holdfast.Event) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.released++
-		},
+		OnError:   func(_ context.Context, e holdfast.Event) { o.errors <- e.Err },
+		OnRelease: func(context.Context, holdfast.Event) { o.released.Add(1) },
 	})
 }
 
-func (o *told) all() (all []error, released int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.errors), o.released
+// nothing checks that the background has told nothing.
+func (o *told) nothing(t *testing.T) {
+	t.Helper()
+	for len(o.errors) > 0 {
+		t.Errorf("told in the background: %v", <-o.errors)
+	}
 }
 
 // quiet is a client that has nothing to tell in the background.
 func quiet(t *testing.T, p *kit.Platform) *holdfast.Client {
 	t.Helper()
-	var o told
-	t.Cleanup(func() { // when it is closed
-		if errs, _ := o.all(); len(errs) > 0 {
-			t.Errorf("told in the background: %v", errs)
-		}
-	})
+	o := told{errors: make(chan error, 100)}
+	t.Cleanup(func() { o.nothing(t) }) // when it is closed
 	return p.Client(t, o.hooks())
 }
 

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -39,18 +40,18 @@ func queued(t *testing.T, p *kit.Platform, name string) (owner string, got chan 
 
 // waitInFairLine is a process that waits for a fair lock.
 func waitInFairLine(addr, name string) error {
-	c, end, err := clientOf(addr)
+	c, end, err := clientOf(addr, false, holdfast.DefaultLease)
 	if err != nil {
 		return err
 	}
 	defer end()
 	owner := c.NewOwner()
-	say("waits", owner)
+	fmt.Println("waits", owner)
 	h, err := c.NewFairMutex(name).Lock(holdfast.WithOwner(background, owner))
 	if err != nil {
 		return err
 	}
-	say("held")
+	fmt.Println("held")
 	return h.Unlock()
 }
 

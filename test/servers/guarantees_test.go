@@ -21,8 +21,7 @@ func TestRestartedServer(t *testing.T) {
 	for what, options := range map[string][]redistest.Option{"nothing on disk": nil, "every write on disk": {redistest.WithAppendOnly()}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t, options...)
-			p := kit.GoRedis("restarted", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
+			s, p, _ := started(t, options...)
 			// Long enough for a busy machine to start a server; renewed, it is lost within a third of it.
 			a, b := p.Client(t, holdfast.WithLease(12*time.Second)), p.Client(t)
 			holds, names := map[*kit.Kind]*holdfast.Hold{}, map[*kit.Kind]string{}
@@ -84,18 +83,14 @@ func TestFencedResource(t *testing.T) {
 	t.Parallel()
 	s, p, rdb := started(t)
 	c := p.Client(t)
-	save := func(body string) func(context.Context, int64) error {
-		return func(ctx context.Context, token int64) error {
+	var tokens []int64
+	for _, body := range []string{"first", "second"} {
+		kit.OK(t, fencing.Under(background, c, "orders:42", func(ctx context.Context, token int64) error {
+			tokens = append(tokens, token)
 			return fencing.SaveInRedis(ctx, rdb, token, "order", body)
-		}
+		}))
 	}
-	var stale int64
-	kit.OK(t, fencing.Under(background, c, "orders:42", func(ctx context.Context, token int64) error {
-		stale = token
-		return save("first")(ctx, token)
-	}))
-	kit.OK(t, fencing.Under(background, c, "orders:42", save("second")))
-	kit.WantError(t, save("late")(background, stale), fencing.ErrStale)
+	kit.WantError(t, fencing.SaveInRedis(background, rdb, tokens[0], "order", "late"), fencing.ErrStale)
 	if got := s.Cli(t, "HGET", "order", "body"); got != "second" {
 		t.Errorf("the order says %q", got)
 	}

@@ -2,21 +2,20 @@ package servers
 
 import (
 	"bufio"
-	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/testclient"
@@ -91,14 +90,6 @@ func turn(l holdfast.Locker, options ...holdfast.LockOption) <-chan error {
 	return done
 }
 
-// permitsOf returns a semaphore of n permits.
-func permitsOf(t *testing.T, p *kit.Platform, name string, n int) *holdfast.PermitSemaphore {
-	t.Helper()
-	s := p.Client(t).NewPermitSemaphore(name)
-	wantDid(t, true)(s.TrySetPermits(background, n))
-	return s
-}
-
 // listensOn reports whether one connection listens on a channel of the lock's.
 func listensOn(t *testing.T, p *kit.Platform, name, channel string) bool {
 	t.Helper()
@@ -157,45 +148,20 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	kit.OK(t, p.cmd.Process.Signal(s))
 }
 
-// clientOf returns a client of this process, and what closes it.
-func clientOf(addr string, options ...holdfast.ClientOption) (*holdfast.Client, func(), error) {
+// clientOf returns a client of this process, through either adapter, and what closes it.
+func clientOf(addr string, throughRueidis bool, lease time.Duration) (*holdfast.Client, func(), error) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	c, err := testclient.New(goredisdriver.New(rdb), options...)
-	return c, func() {
-		_ = c.Close()
-		_ = rdb.Close()
-	}, err
-}
-
-// rueidisClientOf is clientOf with the other adapter.
-func rueidisClientOf(addr string, options ...holdfast.ClientOption) (*holdfast.Client, func(), error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
-	if err != nil {
-		return nil, nil, err
+	d, closeClient := driver.Driver(goredisdriver.New(rdb)), func() { _ = rdb.Close() }
+	if throughRueidis {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
+		if err != nil {
+			return nil, nil, err
+		}
+		d, closeClient = rueidisdriver.New(client), client.Close
 	}
-	c, err := testclient.New(rueidisdriver.New(client), options...)
+	c, err := testclient.New(d, holdfast.WithLease(lease))
 	return c, func() {
 		_ = c.Close()
-		client.Close()
+		closeClient()
 	}, err
-}
-
-// untilInputEnds is for as long as nobody has closed the process's standard input.
-func untilInputEnds() context.Context {
-	ctx, stop := context.WithCancel(background)
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
-	return ctx
-}
-
-// output keeps lines whole.
-var output sync.Mutex
-
-// say has the parent of the process read a line.
-func say(words ...any) {
-	output.Lock()
-	defer output.Unlock()
-	fmt.Println(words...)
 }

@@ -16,7 +16,7 @@ func TestMutexOptions(t *testing.T) {
 	s := redistest.Start(t)
 	for _, p := range both("standalone", []string{s.Addr()}, kit.CLI(s)) {
 		for what, test := range map[string]func(*testing.T, *kit.Platform){
-			"A6_NonReentrant": nonReentrant, "Tokens": tokens, "S16_TokensFollowTime": tokensFollowTime,
+			"A6_NonReentrant": nonReentrant, "Tokens": tokens,
 		} {
 			t.Run(p.Name+"/"+what, func(t *testing.T) {
 				t.Parallel()
@@ -83,33 +83,4 @@ func tokens(t *testing.T, p *kit.Platform) {
 	}
 	kit.Unlock(t, r)
 	kit.Unlock(t, w)
-}
-
-// S16: the counter is gone, or counts from a replica that missed the last ones;
-// or it is ahead of the clock. Tokens rise all the same.
-func tokensFollowTime(t *testing.T, p *kit.Platform) {
-	name := kit.Fresh()
-	key := "redisson_lock_token:{" + name + "}"
-	mu := p.Client(t).NewMutex(name, holdfast.Fenced())
-	take := func() int64 {
-		h := kit.Must(t)(mu.Lock(background))
-		defer kit.Unlock(t, h)
-		return h.Token()
-	}
-	first := take()
-	p.Do(t, name, "SET", key, "17")
-	second := take()
-	p.Do(t, name, "DEL", key)
-	third := take()
-	ahead := third + int64(time.Hour/time.Microsecond)
-	p.Do(t, name, "SET", key, strconv.FormatInt(ahead, 10))
-	fourth := take()
-	if second <= first || third <= second || fourth != ahead+1 {
-		t.Errorf("tokens %d, %d, %d, %d", first, second, third, fourth)
-	}
-	p.Do(t, name, "SET", key, strconv.FormatInt(1<<53-1, 10))
-	if _, err := mu.TryLock(background); err == nil {
-		t.Error("a token beyond 2^53 was granted")
-	}
-	wantReply(t, p, name, "0", "EXISTS", name)
 }

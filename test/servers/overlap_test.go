@@ -3,15 +3,13 @@ package servers
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,59 +38,25 @@ const (
 
 func overlapName(i int) string { return fmt.Sprintf("overlap:%02d", i) }
 
-// contested is a lock of each kind, and a semaphore.
-var contested = append(slices.Clone(kit.Kinds), &kit.Kind{
-	Name: "permits", Remains: func(name string) []string { return []string{name, "holdfast_calls:{" + name + "}"} },
-	Lock: func(c *holdfast.Client, name string) kit.AnyLock { return permit{c.NewPermitSemaphore(name)} },
-})
-
-const permits = 3 // of the semaphore
-
-// permit is one of them.
-type permit struct{ *holdfast.PermitSemaphore }
-
-func (permit) Adopt(context.Context, holdfast.Owner, ...holdfast.TryOption) (*holdfast.Hold, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// checkPermits fails if more permits were held at once than there are.
-func checkPermits(t *testing.T, spans []kit.Span) {
-	t.Helper()
-	changes := map[int64]int{}
-	for _, s := range spans {
-		changes[s.From]++
-		changes[s.To]--
-	}
-	held, most := 0, 0
-	for _, at := range slices.Sorted(maps.Keys(changes)) {
-		held += changes[at]
-		most = max(most, held)
-	}
-	if most > permits || most < 2 {
-		t.Errorf("%d permits were held at once, of %d", most, permits)
-	}
-}
-
-// Several processes contend for a lock of each kind, and for permits. One more takes all of them
+// Several processes contend for a lock of each kind. One more takes all of them
 // and is killed; until its leases end, they are its own. No hold overlaps one
 // that it must not overlap, and everybody gets a turn, before and after.
 func TestHoldsOfProcessesDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s, p, _ := started(t)
-	for i, k := range contested {
+	for i, k := range kit.Kinds {
 		p.SetUp(t, k, overlapName(i))
 	}
-	permitsOf(t, p, overlapName(len(kit.Kinds)), permits)
 	var others [contenders]*contender
 	for i := range others {
 		others[i] = startContender(t, s, i)
 	}
 	for _, c := range others {
-		c.await(t, len(contested)) // each has held something
+		c.await(t, len(kit.Kinds)) // each has held something
 	}
 	killed := startContender(t, s, victim)
 	time.Sleep(victimLease / 2) // it holds, and renews
-	killed.await(t, len(contested))
+	killed.await(t, len(kit.Kinds))
 	time.Sleep(victimLease / 2)
 	spans := killed.killedSpans(t, p)
 	time.Sleep(3 * victimLease / 2) // the others go on
@@ -101,14 +65,10 @@ func TestHoldsOfProcessesDoNotOverlap(t *testing.T) {
 			spans[kind] = append(spans[kind], held...)
 		}
 	}
-	for i, k := range contested {
+	for i, k := range kit.Kinds {
 		t.Run(k.Name, func(t *testing.T) {
 			checkTurns(t, spans[i])
-			if k.Name == "permits" {
-				checkPermits(t, spans[i])
-			} else {
-				kit.CheckSpans(t, k, spans[i])
-			}
+			kit.CheckSpans(t, k, spans[i])
 			p.WantNothing(t, k, overlapName(i))
 			t.Logf("%d holds", len(spans[i]))
 		})
@@ -204,51 +164,43 @@ func (c *contender) killedSpans(t *testing.T, p *kit.Platform) map[int][]kit.Spa
 	t.Helper()
 	kit.OK(t, c.cmd.Process.Kill())
 	<-c.read
-	for i, k := range contested {
+	for i, k := range kit.Kinds {
 		held := c.spans[i]
 		if len(held) != 1 || held[0].To != 0 {
 			t.Fatalf("%s: the process that was killed held %v", k.Name, held)
 		}
 		asked := kit.Now()
-		left := leftOf(p.Ask(t, overlapName(i)), k, overlapName(i), c.owner[i])
+		left := k.Lives(p.Ask(t, overlapName(i)), overlapName(i), c.owner[i])
 		if left <= 0 {
-			t.Fatalf("%s: the process that was killed did not hold it any more: %v of it left, owner %s", k.Name, left, c.owner[i])
+			t.Fatalf("%s: the process that was killed did not hold it any more: %v, %v of it left, owner %s",
+				k.Name, p.Do(t, overlapName(i), "HGETALL", overlapName(i)), left, c.owner[i])
 		}
 		held[0].To = asked + int64(left-2*time.Millisecond) // whole milliseconds
 	}
 	return c.spans
 }
 
-// leftOf is how long a lock, or a permit, is held if nothing is renewed.
-func leftOf(do func(args ...string) []string, k *kit.Kind, name, owner string) time.Duration {
-	if k.Lives != nil {
-		return k.Lives(do, name, owner)
-	}
-	id, _ := hex.DecodeString(owner)
-	until, _ := strconv.ParseFloat(strings.Join(do("ZSCORE", "{"+name+"}:timeout", string(id)), ""), 64)
-	return time.Until(time.UnixMilli(int64(until)))
-}
-
 // contend is a process that contends, by its number: one adapter for every other process.
 func contend(addr, number string) error {
-	who, lease, connect := kit.Number(number), holdfast.DefaultLease, clientOf
+	who, lease := kit.Number(number), holdfast.DefaultLease
 	if who == victim {
 		lease = victimLease
 	}
-	if who%2 == 1 {
-		connect = rueidisClientOf
-	}
-	c, end, err := connect(addr, holdfast.WithLease(lease))
+	c, end, err := clientOf(addr, who%2 == 1, lease)
 	if err != nil {
 		return err
 	}
 	defer end()
-	ctx := untilInputEnds()
-	failed := make(chan error, 3*len(contested))
+	ctx, stop := context.WithCancel(background)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // until its parent closes it
+		stop()
+	}()
+	failed := make(chan error, 3*len(kit.Kinds))
 	var wg sync.WaitGroup
-	for i, k := range contested {
+	for i, k := range kit.Kinds {
 		if who == victim {
-			wg.Go(func() { failed <- holdUntilKilled(ctx, i, k.Lock(c, overlapName(i)), k.Shared()) })
+			wg.Go(func() { failed <- holdAgainAndAgain(ctx, i, k.Lock(c, overlapName(i)), k.Shared(), 0) })
 			continue
 		}
 		for j := range 3 {
@@ -264,14 +216,7 @@ func contend(addr, number string) error {
 	return errors.Join(err, c.Close())
 }
 
-func report(kind int, s kit.Span, h *holdfast.Hold) {
-	owner := h.Owner()
-	if ids := h.PermitIDs(); len(ids) > 0 {
-		owner = ids[0]
-	}
-	say(kind, s.Shared, s.From, s.To, cmp.Or(owner.String(), "nobody")) // what was handed over has none any more
-}
-
+// holdAgainAndAgain holds a lock, and reports when. The victim, which does not rest, holds it until it is killed.
 func holdAgainAndAgain(ctx context.Context, kind int, l kit.AnyLock, shared bool, rest time.Duration) (lost error) {
 	for {
 		h, err := l.Lock(ctx)
@@ -281,24 +226,19 @@ func holdAgainAndAgain(ctx context.Context, kind int, l kit.AnyLock, shared bool
 		case err != nil:
 			return err
 		}
-		s := kit.Span{Shared: shared, From: kit.Now()}
-		time.Sleep(rand.N(2 * time.Millisecond)) // the work
-		s.To = kit.Now()
-		if err := h.Unlock(); err != nil {
-			lost = err // told at the end: what overlapped says more
+		from, to := kit.Now(), int64(0)
+		if rest > 0 {
+			time.Sleep(rand.N(2 * time.Millisecond)) // the work
+			to = kit.Now()
+			if err := h.Unlock(); err != nil {
+				lost = err // told at the end: what overlapped says more
+			}
 		}
-		report(kind, s, h)
+		fmt.Println(kind, shared, from, to, cmp.Or(h.Owner().String(), "nobody")) // what was handed over has none any more
+		if rest == 0 {
+			<-h.Context().Done()
+			return fmt.Errorf("the victim has lost %s: %w", l.Name(), context.Cause(h.Context()))
+		}
 		time.Sleep(rand.N(rest)) // other work
 	}
-}
-
-func holdUntilKilled(ctx context.Context, kind int, l kit.AnyLock, shared bool) error {
-	h, err := l.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	report(kind, kit.Span{Shared: shared, From: kit.Now()}, h)
-	<-h.Context().Done()
-	fmt.Fprintln(os.Stderr, "the victim has lost", l.Name(), context.Cause(h.Context()))
-	return context.Cause(h.Context())
 }

@@ -114,7 +114,7 @@ func TestStoppedProcessIsToldWhenItWakes(t *testing.T) {
 
 // holdAndTell is the process that is stopped: a holder that says when it has lost the lock.
 func holdAndTell(addr, name string) error {
-	c, end, err := clientOf(addr, holdfast.WithLease(6*time.Second))
+	c, end, err := clientOf(addr, false, 6*time.Second)
 	if err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func holdAndTell(addr, name string) error {
 	if err != nil {
 		return err
 	}
-	say("held")
+	fmt.Println("held")
 	<-h.Context().Done()
-	say("lost")
+	fmt.Println("lost")
 	_ = h.Unlock()
 	return nil
 }

@@ -2,8 +2,6 @@ package servers
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,41 +11,13 @@ import (
 )
 
 // A server that refuses writes for a while: what each kind of refusal is called,
-// how it begins, and how it ends.
+// how it begins, and how it ends. What adapters make of others is tested in package drivertest.
 var refusals = []struct {
 	word       string
-	begin, end func(t *testing.T, s *redistest.Server)
+	begin, end []string
 }{
-	{"OOM", configSet("maxmemory", "1"), configSet("maxmemory", "0")},
-	{"READONLY", command("REPLICAOF", "127.0.0.1", "1"), command("REPLICAOF", "NO", "ONE")},
-	{"MISCONF", failToSave, configSet("save", "")},
-}
-
-func command(args ...string) func(*testing.T, *redistest.Server) {
-	return func(t *testing.T, s *redistest.Server) {
-		t.Helper()
-		s.Cli(t, args...)
-	}
-}
-
-func configSet(name, value string) func(*testing.T, *redistest.Server) {
-	return command("CONFIG", "SET", name, value)
-}
-
-// failToSave has the server fail to write a snapshot: there is a directory where
-// the file should be. It is refused for as long as snapshots are wanted.
-func failToSave(t *testing.T, s *redistest.Server) {
-	t.Helper()
-	failed := func() bool {
-		return strings.Contains(s.Cli(t, "INFO", "persistence"), "rdb_last_bgsave_status:err")
-	}
-	if !failed() {
-		dir := kit.Lines(s.Cli(t, "CONFIG", "GET", "dir"))[1]
-		kit.OK(t, os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700))
-		s.Cli(t, "BGSAVE")
-		kit.WaitFor(t, "the snapshot to fail", failed)
-	}
-	s.Cli(t, "CONFIG", "SET", "save", "3600 1")
+	{"OOM", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
+	{"READONLY", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}},
 }
 
 // noticing tells of every call that fails.
@@ -74,9 +44,6 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 	for _, refusal := range refusals {
 		s := redistest.Start(t)
 		for _, p := range both(refusal.word, []string{s.Addr()}, kit.CLI(s)) {
-			if p.Name == "MISCONF/rueidis" {
-				continue // rueidis 1.0.79 panics if it unsubscribes meanwhile; see rueidisdriver
-			}
 			for _, k := range kit.Kinds {
 				t.Run(p.Name+"/"+k.Name, func(t *testing.T) {
 					failed := make(chan error, 1)
@@ -87,7 +54,7 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 					h := kit.Must(t)(k.Lock(p.Client(t), name).Lock(background))
 					got := turn(k.Against(p.Client(t), name))
 					p.AwaitWaiter(t, k, name)
-					refusal.begin(t, s)
+					s.Cli(t, refusal.begin...)
 					unlocked := make(chan error, 1)
 					go func() { unlocked <- h.Unlock() }()
 					// Those with readers, and those in a line, delete something first, which frees memory.
@@ -96,7 +63,7 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 							continue // it was given up
 						}
 					}
-					refusal.end(t, s)
+					s.Cli(t, refusal.end...)
 					kit.OK(t, <-unlocked, <-got)
 					p.WantNothing(t, k, name)
 				})

@@ -68,10 +68,7 @@ func TestSemaphoreConformance(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for _, p := range both("standalone", []string{s.Addr()}, kit.CLI(s)) {
-		t.Run(p.Name, func(t *testing.T) {
-			useObjects(t, p)
-			t.Run("ObjectOperations", func(t *testing.T) { objectOperations(t, p) })
-		})
+		t.Run(p.Name, func(t *testing.T) { useObjects(t, p) })
 	}
 }
 
@@ -79,7 +76,7 @@ func TestSemaphoresOnCluster(t *testing.T) {
 	onClusters(t, func(t *testing.T, p *kit.Platform) {
 		useObjects(t, p)
 		tagged := "{tag}:" + kit.Fresh()
-		kit.Unlock(t, kit.Must(t)(permitsOf(t, p, tagged, 2).Acquire(background, 2)))
+		kit.Unlock(t, kit.Must(t)(p.Client(t).NewPermitSemaphore(tagged, holdfast.Permits(2)).Acquire(background, 2)))
 		kit.OK(t, p.Client(t).NewUnleasedSemaphore("{tag}:"+kit.Fresh()).Release(1))
 		// A10: its channel, which Redisson puts braces around, is in another slot.
 		kit.WantError(t, p.Client(t).NewLatch(tagged).Await(background), holdfast.ErrInvalid)
@@ -103,7 +100,7 @@ func useObjects(t *testing.T, p *kit.Platform) {
 func permitsTakenAreTold(t *testing.T, p *kit.Platform) {
 	t.Parallel()
 	name := kit.Fresh()
-	s, fixed := permitsOf(t, p, name, 5), holdfast.FixedLease(time.Hour) // it is not renewed, and hears of nothing but by message
+	s, fixed := p.Client(t).NewPermitSemaphore(name, holdfast.Permits(5)), holdfast.FixedLease(time.Hour) // it is not renewed, and hears of nothing but by message
 	other := p.Client(t).NewPermitSemaphore(name)
 	part := kit.Must(t)(s.Acquire(background, 2, fixed))
 	byID, forced := kit.Must(t)(s.Lock(background, fixed)), kit.Must(t)(s.Lock(background, fixed))
@@ -121,47 +118,12 @@ func permitsTakenAreTold(t *testing.T, p *kit.Platform) {
 	kit.OK(t, wantFree(s, 5))
 }
 
-// countable is what can be done with a semaphore or a latch as with any object.
-type countable interface {
-	kit.Inspectable
-	Expire(ctx context.Context, d time.Duration) (bool, error)
-	Delete(ctx context.Context) (bool, error)
-}
-
-func objectOperations(t *testing.T, p *kit.Platform) {
-	t.Parallel()
-	c, name := p.Client(t, holdfast.WithTimeout(30*time.Second)), kit.Fresh() // a Delete whose first attempt is lost may have deleted
-	semaphore, permits, latch := c.NewUnleasedSemaphore(name+"s"), c.NewPermitSemaphore(name+"p"), c.NewLatch(name+"l")
-	for o, create := range map[countable]func(context.Context, int) (bool, error){
-		semaphore: semaphore.TrySetPermits, permits: permits.TrySetPermits, latch: latch.TrySetCount,
-	} {
-		lives := func(most time.Duration) {
-			t.Helper()
-			got, err := kit.TTLOf(o)
-			if err != nil || got > most || got < most-10*time.Second {
-				t.Errorf("%T: TTL %v, %v; want %v", o, got, err, most)
-			}
-		}
-		lives(0)
-		wantDid(t, false)(o.Expire(background, time.Minute))
-		wantDid(t, false)(o.Delete(background))
-		wantDid(t, true)(create(background, 3))
-		lives(holdfast.NoExpiry)
-		wantDid(t, true)(o.Expire(background, time.Minute))
-		lives(time.Minute)
-		wantDid(t, true)(o.Expire(background, holdfast.NoExpiry))
-		lives(holdfast.NoExpiry)
-		wantDid(t, true)(o.Delete(background))
-		lives(0)
-	}
-}
-
 // L17: more permits expire at once than Lua's stack can bear.
 func TestL17_ManyExpireAtOnce(t *testing.T) {
 	t.Parallel()
 	const holds = 4
 	_, p, _ := started(t)
-	s := permitsOf(t, p, "permits", holds*holdfast.MaxPermitsPerHold)
+	s := p.Client(t).NewPermitSemaphore("permits", holdfast.Permits(holds*holdfast.MaxPermitsPerHold))
 	for range holds {
 		_ = kit.Must(t)(s.Acquire(background, holdfast.MaxPermitsPerHold, holdfast.FixedLease(3*time.Second)))
 	}
@@ -212,6 +174,22 @@ func wantFree(s kit.Inspectable, want int) error {
 	return err
 }
 
+// expires gives an object an end, and deletes it.
+func expires(o interface {
+	kit.Inspectable
+	Expire(ctx context.Context, d time.Duration) (bool, error)
+	Delete(ctx context.Context) (bool, error)
+}) error {
+	found, err := o.Expire(background, time.Minute)
+	ttl, err2 := kit.TTLOf(o)
+	deleted, err3 := o.Delete(background)
+	again, err4 := o.Delete(background)
+	if err := errors.Join(err, err2, err3, err4); err != nil || !found || ttl > time.Minute || ttl < 50*time.Second || !deleted || again {
+		return fmt.Errorf("found: %v, lives for %v, deleted: %v, again: %v; %w", found, ttl, deleted, again, err)
+	}
+	return nil
+}
+
 func usePermits(c *holdfast.Client, name string, asking asking) error {
 	s := c.NewPermitSemaphore(name)
 	_, err := s.TrySetPermits(background, 3)
@@ -246,7 +224,7 @@ func usePermits(c *holdfast.Client, name string, asking asking) error {
 	id := h.PermitIDs()[0]
 	err = errors.Join(s.ExtendPermit(background, id, time.Minute), s.ReleasePermits(background, id), wantFree(s, 3))
 	_, forced := s.ForceUnlock(background)
-	return errors.Join(err, forced)
+	return errors.Join(err, forced, expires(s))
 }
 
 func useSemaphore(c *holdfast.Client, name string, asking asking) error {
@@ -269,7 +247,7 @@ func useSemaphore(c *holdfast.Client, name string, asking asking) error {
 			err = fmt.Errorf("drained %d, want %d", n, want)
 		}
 	}
-	return err
+	return errors.Join(err, expires(s))
 }
 
 func useLatch(c *holdfast.Client, name string, asking asking) error {
@@ -288,6 +266,9 @@ func useLatch(c *holdfast.Client, name string, asking asking) error {
 	if err := errors.Join(err, l.CountDown(), l.CountDown(), <-got); err != nil || left != 2 {
 		return fmt.Errorf("the count was %d; %w", left, err)
 	}
-	_, err = l.Delete(background)
-	return err
+	set, err := l.TrySetCount(background, 1)
+	if err == nil && !set {
+		err = errors.New("it was not set again")
+	}
+	return errors.Join(err, expires(l))
 }

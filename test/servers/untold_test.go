@@ -8,10 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -48,31 +45,13 @@ func TestUntold(t *testing.T) {
 	}
 }
 
-// The same with SPUBLISH.
-func TestUntoldOnCluster(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartCluster(t, 3, 0)
-	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, kit.OnCluster(s))
-	admin.Sharded = !kit.Version60(t, s.Nodes[0])
-	user := kit.Fresh()
-	for _, node := range s.Nodes {
-		kit.Allow(t, node, user, kit.NotPublishing(t, node)["the command"])
-	}
-	for client := range kit.ClientRights {
-		t.Run(client, func(t *testing.T) {
-			t.Parallel()
-			untoldLocks(t, admin, kit.LimitedTo(s.Addrs(), client, user), kit.MutexKind)
-		})
-	}
-}
-
 func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 	t.Helper()
 	if k.Polls {
 		return // nobody is told of it
 	}
 	name := admin.Fresh(t, k)
-	var o told
+	o := told{errors: make(chan error, 100)}
 	c := p.Client(t, o.hooks())
 	other := k.Against(admin.Client(t), name)
 	isFree := func() {
@@ -88,9 +67,10 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 	kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
 	kit.OK(t, <-got)
 	isFree()
-	if errs, released := o.all(); released != 1 || len(errs) > 0 {
-		t.Errorf("told of %d releases, and of %v", released, errs)
+	if n := o.released.Load(); n != 1 {
+		t.Errorf("told of %d releases", n)
 	}
+	o.nothing(t)
 	if k.Queues {
 		return // now nobody waits who could be told
 	}
@@ -106,23 +86,12 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 	_ = kit.Must(t)(k.Lock(c, name).Lock(background))
 	kit.OK(t, c.Close())
 	isFree()
-	wantUntold(t, "Close", o.one(t), channel)
-}
-
-// one waits for an error, and returns it if it is the only one.
-func (o *told) one(t *testing.T) error {
-	t.Helper()
-	var errs []error
-	kit.WaitFor(t, "what is told in the background", func() bool {
-		errs, _ = o.all()
-		return len(errs) == 1
-	})
-	return errs[0]
+	wantUntold(t, "Close", <-o.errors, channel)
 }
 
 func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 	t.Helper()
-	var o told
+	o := told{errors: make(chan error, 100)}
 	c, name := p.Client(t, o.hooks()), kit.Fresh()
 	permits, semaphore, latch := c.NewPermitSemaphore(name+"p"), c.NewUnleasedSemaphore(name+"s"), c.NewLatch(name+"l")
 	multi := holdfast.NewMultiLock(kit.Mutexes(c, "{"+name+"}1", "{"+name+"}2")...)
@@ -151,13 +120,11 @@ func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 		wantUntold(t, step.what, step.call(), step.channel)
 		wantReply(t, admin, name, step.then, "GET", step.key)
 	}
-	if errs, _ := o.all(); len(errs) > 0 {
-		t.Errorf("told in the background: %v", errs)
-	}
+	o.nothing(t)
 	locker := holdfast.SyncLocker(background, c.NewMutex(name)) // it goes on, and tells the hooks
 	locker.Lock()
 	locker.Unlock() //nolint:staticcheck // what it is about is Unlock
-	wantUntold(t, "SyncLocker", o.one(t), name)
+	wantUntold(t, "SyncLocker", <-o.errors, name)
 	defer func() {
 		err, _ := recover().(error)
 		kit.WantError(t, err, holdfast.ErrNotHeld)
