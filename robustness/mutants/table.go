@@ -430,7 +430,7 @@ var mutants = []mutant{
 		new: "if false then",
 	},
 	{
-		name: "read-write: TryLock takes a free lock from the line", in: "rw.lua", suite: tests(line, "TestRWLineL16_Try"),
+		name: "read-write: TryLock takes a free lock from the line", in: "rw.lua", suite: tests(line, "TestLineL16_TryLock"),
 		old: "local _, mine = admit(prefix, me)",
 		new: "local mine = false",
 	},
@@ -455,12 +455,12 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "read-write: a downgrade with MinHold lets in nobody", in: "write_retain.lua", suite: tests(line, "TestRWLineMinHold"),
+		name: "read-write: a downgrade with MinHold lets in nobody", in: "write_retain.lua", suite: tests(line, "TestRWLineDowngrade"),
 		old: "  admit(ARGV[9])\n",
 		new: "",
 	},
 	{
-		name: "read-write: MinHold tells nobody", in: "write_retain.lua", suite: tests(line, "TestRWLineMinHold"),
+		name: "read-write: MinHold tells nobody", in: "write_retain.lua", suite: tests(line, "TestLineL15_BesideTheLine"),
 		old: "  tell(0)\n",
 		new: "",
 	},
@@ -750,7 +750,7 @@ var mutants = []mutant{
 		new: "if theirs == 0 then serve(0) end",
 	},
 	{
-		name: "permit line: none is left to Redisson's", in: "permits.lua", suite: tests(line, "TestPermitLineL7_RedissonWaits"),
+		name: "permit line: none is left to Redisson's", in: "permits.lua", suite: tests(line, "TestLineL7_RedissonWaits"),
 		old: "theirs = math.max(leave_turn",
 		new: "theirs = math.min(leave_turn",
 	},

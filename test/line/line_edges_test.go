@@ -17,129 +17,254 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
+// What a waiter keeps to, and the edges of the line.
+
+// soon returns the hold that is to be had by now, or within a moment.
+func (s *stage) soon(got <-chan *holdfast.Hold) *holdfast.Hold {
+	s.Helper()
+	select {
+	case h := <-got:
+		if h != nil {
+			return h
+		}
+	case <-time.After(10 * time.Millisecond):
+	}
+	s.Fatal("it does not have the lock")
+	return nil
+}
+
+// A message that comes when its grant has ended, and the waiter has asked again, is not about that ask.
+func TestLineRuleLateMessage(t *testing.T) {
+	fakeMutex(t, func(s *stage) {
+		by := new(atomic.Int64)
+		by.Store(int64(3400 * time.Millisecond))
+		c, d := s.slow(by, holdfast.WithTimeout(600*time.Millisecond))
+		h := s.hold()
+		w := s.waitAs(c, d)
+		kit.Away(d)
+		s.release(h) // the message will come 3.4 s later, 0.4 s after the grant has ended
+		s.wantLine()
+		time.Sleep(3010 * time.Millisecond)
+		h = kit.Must(s.T)(s.lock().TryLock(background))
+		d.SetFaults(nil)
+		time.Sleep(380 * time.Millisecond)
+		s.wantLine(w) // it has asked again
+		time.Sleep(200 * time.Millisecond)
+		if !w.Waits() {
+			s.Error("it believes in a grant that has ended")
+		}
+		s.release(h)
+		s.release(w.Hold(s.T))
+		time.Sleep(4 * time.Second) // the rest of what was published
+	})
+}
+
+// A message may come before the answer to the ask that it is about.
+func TestLineRuleEarlyMessage(t *testing.T) {
+	fakeMutex(t, func(s *stage) {
+		h := s.hold()
+		w := s.wait()
+		time.Sleep(500 * time.Millisecond)
+		asks := new(kit.Calls)
+		w.D.SetFaults(func(call driver.Call) memdriver.Fault {
+			asks.Note(call)
+			return memdriver.Fault{DelayReply: 400 * time.Millisecond}
+		})
+		time.Sleep(600 * time.Millisecond) // it has asked again after a second
+		h = s.next(h, w, 310*time.Millisecond)
+		if n := asks.All(); n != 1 {
+			s.Errorf("it has asked %d times", n)
+		}
+		w.D.SetFaults(nil)
+		s.release(h)
+	})
+}
+
+// A hold that needs more than its lease does not begin with a message: Redis is asked, and has it live for as long as it shall.
+func TestLineRuleAsksBefore(t *testing.T) {
+	for what, row := range map[string]struct {
+		kind    string
+		options []holdfast.LockOption
+		client  []holdfast.ClientOption
+		lives   time.Duration
+	}{
+		"fixed lease": {"mutex", []holdfast.LockOption{holdfast.FixedLease(10 * time.Second)}, nil, 10 * time.Second},
+		"MinHold":     {"mutex", []holdfast.LockOption{holdfast.MinHold(5 * time.Second)}, nil, 30 * time.Second},
+		"fenced":      {"fenced", nil, nil, 30 * time.Second},
+		"replicas":    {"mutex", nil, []holdfast.ClientOption{holdfast.WithReplicaAck(1, time.Second)}, 30 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			fake(t, kindNamed(row.kind), func(s *stage) {
+				s.Server.SetReplicas(1)
+				h := s.hold()
+				c, d := s.Client(row.client...)
+				w := s.waitAs(c, d, row.options...)
+				calls := kit.Count(d)
+				h = s.next(h, w, 0)
+				if n := calls.Of("acquire"); n != 1 {
+					t.Errorf("it asked %d times", n)
+				}
+				if lives, left := s.PTTL("x"), time.Until(h.Deadline()); lives != row.lives || left < row.lives*9/10 {
+					t.Errorf("the key lives for %v, want %v, and it is trusted for %v", lives, row.lives, left)
+				}
+				if (h.Token() == 0) == s.Kind.Fenced() {
+					t.Errorf("the token is %d", h.Token())
+				}
+				s.release(h)
+				time.Sleep(5*time.Second + time.Millisecond) // MinHold
+			})
+		})
+	}
+}
+
+// Who does not hear yet does not stand in line: a release would drop it there.
+func TestLineRuleHearsFirst(t *testing.T) {
+	fakeMutex(t, func(s *stage) {
+		h := s.hold()
+		c, d := s.Client()
+		heard := false
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if call.Script.Name() == "acquire" && len(call.Args) > 7 { // it has a number
+				heard = true
+				if channels := s.Do("PUBSUB", "CHANNELS", "holdfast_granted:*"); channels == "" {
+					t.Error("it stands in line, and does not listen")
+				}
+			}
+			return memdriver.Fault{}
+		})
+		w := s.waitAs(c, d)
+		if !heard {
+			s.Error("it never asked with a number")
+		}
+		s.turns(h, w)
+	})
+}
+
+// When the one of a process that stands in line has the lock, or gives up, the next of those who wait there stands in line at once.
+func TestLineRuleNextStands(t *testing.T) {
+	fakeMutex(t, func(s *stage) {
+		h := s.hold()
+		x, fixed := s.lock(), holdfast.FixedLease(20*time.Second) // so that it does not pass on
+		ctx, cancel := context.WithCancel(background)
+		first, second, third := kit.Waiting(s.T, x, ctx, fixed), kit.Waiting(s.T, x, background, fixed), kit.Waiting(s.T, x, background, fixed)
+		s.wantStanding(1)
+		before := s.inLine()[0]
+		cancel()
+		<-first
+		synctest.Wait()
+		if s.wantStanding(1); s.inLine()[0] == before {
+			s.Error("who has given up stands there")
+		}
+		s.release(h)
+		h = s.soon(second)
+		s.wantStanding(1)
+		s.release(h)
+		s.release(s.soon(third))
+	})
+}
+
+// Where there is no line, a waiter asks when the key has ended.
+func TestLineRuleOutsideAsksAtTheKeysEnd(t *testing.T) {
+	fake(t, kindNamed("writer"), func(s *stage) {
+		c, d := s.Client(holdfast.WithLease(5 * time.Second))
+		held := kit.Must(s.T)(s.Lock(c).Lock(background))
+		kit.Away(d)
+		start := time.Now()
+		s.release(s.hold())
+		kit.Took(s.T, time.Since(start), 0, 5005*time.Millisecond, "waited %v for a key that lived 5s")
+		d.SetFaults(nil)
+		_ = held.Unlock() // it is lost
+	})
+}
+
+// While somebody listens who does not stand in line, a process that has had its turn lets it try first.
+func TestLineRuleHandOverHoldsBack(t *testing.T) {
+	fakeMutex(t, func(s *stage) {
+		x := s.lock()
+		other := s.listening(func() {})
+		defer other.Close()
+		h := kit.Must(s.T)(x.Lock(background))
+		next, last := kit.Waiting(s.T, x, background), kit.Waiting(s.T, x, background)
+		s.release(h)
+		h = s.soon(next)
+		time.Sleep(25 * time.Millisecond) // its turn is over
+		released := s.release(h)
+		h = s.soon(last)
+		if took := time.Since(released); took < 100*time.Microsecond {
+			s.Errorf("the next one has asked after %v", took)
+		}
+		s.release(h)
+	})
+}
+
 // A hold that begins with a message may last for MaxHold, as any other.
 func TestLineEdgeMaxHold(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
+	fakeMutex(t, func(s *stage) {
 		const most = 2 * time.Second
-		h := lineHolder(w)
-		s := lineOf(w, holdfast.WithMaxHold(most))
+		h := s.hold()
+		w := s.waitWith(holdfast.WithMaxHold(most))
 		time.Sleep(900 * time.Millisecond)
-		kit.Unlock(t, h)
-		n := s.Hold(t)
+		h = s.next(h, w, 0)
 		began := time.Now()
-		<-n.Context().Done()
-		if lasted := time.Since(began); lasted < most-100*time.Millisecond {
-			t.Errorf("the hold lasted for %v, and MaxHold is %v", lasted, most)
-		}
-		_ = n.Unlock()
+		<-h.Context().Done()
+		kit.Took(s.T, time.Since(began), most-100*time.Millisecond, most, "the hold lasted for %v")
+		_ = h.Unlock()
 	})
 }
 
-// The server's clock goes back while the lock is left to those who do not stand in line.
+// The server's clock goes back while the lock is left to those who do not stand in line, and do not take it. Nobody waits beside a free lock for
+// long, and though the next turn of theirs seems a minute off, they have turns.
 func TestLineEdgeClockGoesBack(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := lineHolder(w)
-		first := line(w)
-		other := listening(w, "redisson_lock__channel:{x}")
-		kit.Unlock(t, h) // to the others, who do not take it
-		w.Server.SetClock(-time.Minute)
-		start := time.Now()
-		n := first.Hold(t)
-		kit.Took(t, time.Since(start), 0, 4500*time.Millisecond, "it waited for %v beside a free lock")
-		other.Close()
-		kit.Unlock(t, n)
-		w.Server.SetClock(0)
-	})
-}
+	fakeMutex(t, func(s *stage) {
+		h := s.hold()
+		first := s.wait()
+		var left atomic.Int64 // how often it was left to them
+		other := s.listening(func() { left.Add(1) })
+		s.release(h)
+		s.Server.SetClock(-time.Minute)
+		s.release(first.Within(s.T, time.Now(), 4500*time.Millisecond))
+		s.Server.SetClock(0)
 
-// The same for those who do not stand in line: the next turn of theirs is a minute off.
-func TestLineEdgeClockGoesBackOthers(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := lineHolder(w)
-		var opened atomic.Int64
-		other := w.Server.Driver().Listen(func(e driver.Event) {
-			if e.Kind == driver.Message {
-				opened.Add(1)
-			}
-		})
-		other.Subscribe("redisson_lock__channel:{x}")
-		synctest.Wait()
-		ctx, end := context.WithCancel(background)
-		holds := inTurns(w, ctx, 3, 20*time.Millisecond, func(c *holdfast.Client) holdfast.Locker { return w.Lock(c) })
-		time.Sleep(10 * time.Millisecond)
-		kit.Unlock(t, h)
+		ctx, end := context.WithTimeout(background, 20*time.Second)
+		defer end()
+		holds, _ := s.inTurns(ctx, 3, 1, 20*time.Millisecond)
 		time.Sleep(10 * time.Second)
-		before := opened.Swap(0)
-		w.Server.SetClock(-time.Minute)
-		time.Sleep(10 * time.Second)
-		if n := opened.Load(); n < before/2 {
-			t.Errorf("the lock was left to others %d times in 10 s, and %d times before", n, before)
+		before := left.Swap(0)
+		s.Server.SetClock(-time.Minute)
+		<-ctx.Done()
+		if n := left.Load(); before == 0 || n < before/2 {
+			s.Errorf("the lock was left to others %d times in 10 s, and %d times before", n, before)
 		}
-		end()
 		holds()
 		other.Close()
-		w.Server.SetClock(0)
+		s.Server.SetClock(0)
 	})
 }
 
-// Those far behind have come to the head of the line since they have asked, and one of them dies with the lock.
+// Those far behind have come to the head of the line since they have asked, and one of them dies with the lock: when it was granted it, or
+// with a hold of whose lease the others know nothing.
 func TestLineEdgeFarPlaces(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := lineHolder(w)
-		near := several(8, func() *kit.Standing { return line(w) })
-		dies, last := line(w), line(w)
-		kit.Unlock(t, h)
-		for _, s := range near[:7] {
-			kit.Unlock(t, s.Hold(t))
-		}
-		eighth := near[7].Hold(t)
-		kit.Away(dies.D)
-		dies.D.LoseMessages(true)
-		kit.Unlock(t, eighth)
-		start := time.Now()
-		n := last.Hold(t)
-		kit.Took(t, time.Since(start), 0, 3*time.Second+1500*time.Millisecond, "the last one waited for %v")
-		kit.Unlock(t, n)
-	})
-}
-
-// The same, and the one that dies has begun its hold: the others know nothing of its lease.
-func TestLineEdgeHolderDies(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := lineHolder(w)
-		near := several(8, func() *kit.Standing { return line(w) })
-		ninth, last := lineOf(w, holdfast.WithLease(4*time.Second)), line(w)
-		kit.Unlock(t, h)
-		for _, s := range near {
-			kit.Unlock(t, s.Hold(t))
-		}
-		n := ninth.Hold(t)
-		kit.Away(ninth.D)
-		time.Sleep(w.PTTL("x"))
-		start := time.Now() // it may be had from now on
-		kit.Unlock(t, last.Hold(t))
-		kit.Took(t, time.Since(start), 0, 4500*time.Millisecond, "the last one waited for %v beside a free lock")
-		_ = n.Unlock()
-	})
-}
-
-// 40 who are deaf, all believed in.
-func TestLineEdgeManyDeaf(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := lineHolder(w)
-		for range 40 {
-			s := line(w)
-			defer s.D.LoseMessages(false)
-			s.D.LoseMessages(true)
-			kit.Away(s.D)
-		}
-		last := line(w)
-		kit.Unlock(t, h)
-		start := time.Now()
-		n := last.Hold(t)
-		kit.Took(t, time.Since(start), 0, 10*time.Second, "it waited for %v behind the dead")
-		kit.Unlock(t, n)
-	})
+	for _, begins := range []bool{false, true} {
+		fakeMutex(t, func(s *stage) {
+			h := s.hold()
+			near := several(8, func() *kit.Standing { return s.wait() })
+			dies, last := s.waitWith(holdfast.WithLease(4*time.Second)), s.wait()
+			for _, w := range near {
+				h = s.next(h, w, 0)
+			}
+			if !begins {
+				cutOff(dies)
+			}
+			free, most := s.release(h).Add(kit.GrantLasts), 1500*time.Millisecond
+			if begins {
+				h = dies.Hold(s.T)
+				kit.Away(dies.D)
+				free, most = time.Now().Add(s.PTTL("x")), 4500*time.Millisecond
+				defer func() { _ = h.Unlock() }()
+			}
+			s.release(last.Within(s.T, free, most))
+		})
+	}
 }
 
 // A Lock that fails at once leaves nothing in memory.
@@ -151,15 +276,14 @@ func TestLineEdgeFailedLockIsForgotten(t *testing.T) {
 	c, err := holdfast.New(d, holdfast.WithTimeout(60*time.Millisecond))
 	kit.OK(t, err)
 	defer func() { d.SetFaults(nil); c.Close() }()
-	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{Refuse: errors.New("connection refused")} })
+	kit.Silent(d, memdriver.Fault{Refuse: errors.New("connection refused")})
 	type key struct{}
 	var gone atomic.Int64
 	const calls = 50
 	for range calls {
 		value := new([64]int)
 		runtime.AddCleanup(value, func(int) { gone.Add(1) }, 0)
-		_, err := c.NewMutex("x").Lock(context.WithValue(background, key{}, value))
-		if err == nil {
+		if _, err := c.NewMutex("x").Lock(context.WithValue(background, key{}, value)); err == nil {
 			t.Fatal("granted")
 		}
 	}
@@ -171,189 +295,113 @@ func TestLineEdgeFailedLockIsForgotten(t *testing.T) {
 
 // Redis takes no asks, but a line.
 func TestLineEdgeNoAsks(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
+	fakeMutex(t, func(s *stage) {
 		const n = 10
-		h := lineHolder(w)
-		w.Do("SET", kit.AsksKey("x"), "another program's")
-		got := make(chan *holdfast.Hold)
+		h := s.hold()
+		s.Do("SET", kit.AsksKey("x"), "another program's")
+		var all sync.WaitGroup
 		for range n {
-			c, _ := w.Client()
-			go func() { got <- kit.Must(t)(w.Lock(c).Lock(background)) }()
+			x := s.lock()
+			all.Go(func() { kit.Unlock(s.T, kit.Must(s.T)(x.Lock(background))) })
 			synctest.Wait()
 		}
 		time.Sleep(10 * time.Millisecond)
-		kit.Unlock(t, h)
-		start := time.Now()
-		for range n {
-			kit.Unlock(t, <-got)
-		}
-		if took := time.Since(start); took > 4500*time.Millisecond {
-			t.Errorf("%d waiters needed %v", n, took)
-		}
-		w.Do("DEL", kit.AsksKey("x"))
+		released := s.release(h)
+		all.Wait()
+		kit.Took(s.T, time.Since(released), 0, 4500*time.Millisecond, "they needed %v")
+		s.Do("DEL", kit.AsksKey("x"))
 	})
 }
 
-// deaf is a driver whose subscriptions can be ended without a word.
-type deaf struct {
+// unsubscribed is a driver whose subscriptions can be ended without a word.
+type unsubscribed struct {
 	*memdriver.Driver
-	mu        sync.Mutex
-	listeners []*deafListener
+	listener *unsubscribedListener
 }
-type deafListener struct {
+
+type unsubscribedListener struct {
 	driver.Listener
-	mu       sync.Mutex
-	broken   bool
-	channels map[string]bool
+	broken   atomic.Bool
+	channels []string
 }
 
-func (d *deaf) Listen(sink func(driver.Event)) driver.Listener {
-	l := &deafListener{channels: map[string]bool{}}
-	l.Listener = d.Driver.Listen(sink)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.listeners = append(d.listeners, l)
-	return l
+func (d *unsubscribed) Listen(sink func(driver.Event)) driver.Listener {
+	d.listener = &unsubscribedListener{Listener: d.Driver.Listen(sink)}
+	return d.listener
 }
 
-func (l *deafListener) Subscribe(c string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.broken && strings.HasPrefix(c, "holdfast_granted") {
-		return
-	}
-	l.channels[c] = true
-	l.Listener.Subscribe(c)
-}
-
-func (d *deaf) breakAll() {
-	for _, l := range d.listeners {
-		l.mu.Lock()
-		l.broken = true
-		for c := range l.channels {
-			if strings.HasPrefix(c, "holdfast_granted") {
-				l.Unsubscribe(c)
-			}
-		}
-		l.mu.Unlock()
+func (l *unsubscribedListener) Subscribe(channel string) {
+	if granted := strings.HasPrefix(channel, "holdfast_granted"); !granted || !l.broken.Load() {
+		l.channels = append(l.channels, channel)
+		l.Listener.Subscribe(channel)
 	}
 }
 
 // A client that cannot subscribe to its channel any more has the lock in time, too.
 func TestLineEdgeNoMoreSubscription(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		d := &deaf{Driver: w.Server.Driver()}
-		c, err := holdfast.New(d, holdfast.WithoutIdentity())
-		kit.OK(t, err)
-		h := lineHolder(w)
-		go func() { time.Sleep(10 * time.Millisecond); kit.Unlock(t, h) }()
-		kit.Unlock(t, kit.Must(t)(c.NewMutex("x").Lock(background))) // it hears
-		d.breakAll()
-		others, end := context.WithCancel(background)
-		holds := inTurns(w, others, 12, 20*time.Millisecond, func(c *holdfast.Client) holdfast.Locker { return w.Lock(c) })
+	fakeMutex(t, func(s *stage) {
+		d := &unsubscribed{Driver: s.Server.Driver()}
+		c := s.clientOf(d.Driver, d)
+		h := s.hold()
+		s.turns(h, s.waitAs(c, d.Driver)) // it hears
+		d.listener.broken.Store(true)
+		for _, channel := range d.listener.channels {
+			d.listener.Unsubscribe(channel)
+		}
+		ctx, end := context.WithCancel(background)
+		holds, _ := s.inTurns(ctx, 12, 1, 20*time.Millisecond)
 		time.Sleep(time.Second)
-		ctx, cancel := context.WithTimeout(background, 40*time.Second)
-		defer cancel()
-		start := time.Now()
-		n, err := c.NewMutex("x").Lock(ctx)
-		if took := time.Since(start); err != nil || took > 10*time.Second {
-			t.Errorf("after %v: %v", took, err)
-		}
-		if n != nil {
-			kit.Unlock(t, n)
-		}
+		w := s.WaitAs(c, d.Driver, s.Lock(c))
+		s.release(w.Within(s.T, time.Now(), 10*time.Second))
 		end()
 		holds()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
 // A forced unlock leaves nothing behind.
 func TestLineEdgeForceLeavesNothing(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		h := lineHolder(w)
-		first, second := line(w), line(w)
-		other := listening(w, "redisson_lock__channel:{x}")
-		kit.Unlock(t, h)
-		forced := first.Hold(t)
-		c, _ := w.Client()
-		if _, err := c.NewMutex("x").ForceUnlock(background); err != nil {
-			t.Fatal(err)
-		}
-		n := second.Hold(t)
+	fakeMutex(t, func(s *stage) {
+		h := s.hold()
+		first, second := s.wait(), s.wait()
+		other := s.listening(func() {})
+		s.release(h)
+		forced := first.Hold(s.T)
+		kit.Force(s.T, s.lock())
+		h = second.Hold(s.T)
 		_ = forced.Unlock()
-		kit.Unlock(t, n)
+		s.release(h)
 		other.Close()
 		time.Sleep(2 * time.Second) // until the turn of others is forgotten
-		w.WantReply("", "KEYS", "*")
+		s.WantReply("", "KEYS", "*")
 	})
 }
 
 // What has been detached is not given back: a leave that an earlier call has left is about the hold that it became.
 func TestLineEdgeDetachedIsGivenBack(t *testing.T) {
-	for _, fair := range []bool{false, true} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			const timeout = 2 * time.Second
-			lock := func(c *holdfast.Client) interface {
-				Lock(ctx context.Context, options ...holdfast.LockOption) (*holdfast.Hold, error)
-				Adopt(ctx context.Context, owner holdfast.Owner, options ...holdfast.TryOption) (*holdfast.Hold, error)
-			} {
-				if fair {
-					return c.NewFairMutex("x")
-				}
-				return c.NewMutex("x")
-			}
-			first, _ := w.Client()
-			h := kit.Must(t)(lock(first).Lock(background))
-			c, d := w.Client(holdfast.WithTimeout(timeout))
-			base := holdfast.WithOwner(background, c.NewOwner())
-			got := make(chan *holdfast.Hold)
-			go func() { got <- kit.Must(t)(lock(c).Lock(base)) }()
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
-			d.LoseMessages(true)
-			lose := true
-			d.SetFaults(func(call driver.Call) memdriver.Fault {
-				f := memdriver.Fault{LoseReply: lose && call.Script.Name() == "acquire"}
-				lose = lose && !f.LoseReply
-				return f
-			})
-			kit.Unlock(t, h)
-			n := <-got // one of its attempts was not answered
-			nested := kit.Must(t)(lock(c).Lock(n.Context()))
-			kit.Away(d)
-			ctx, cancel := context.WithTimeout(n.Context(), 10*time.Millisecond)
-			defer cancel()
-			_, _ = lock(c).Lock(ctx)
-			time.AfterFunc(timeout+timeout/2, func() { d.SetFaults(nil) })
-			if nested.Unlock() == nil { // it is given back in the background, once Redis answers
-				t.Fatal("Redis has answered")
-			}
-			owner, err := n.Detach()
-			kit.OK(t, err)
-			time.Sleep(time.Second)
-			w.WantReply("1", "EXISTS", "x")
-			if a, err := lock(first).Adopt(background, owner); err != nil {
-				t.Errorf("fair %v: Adopt: %v", fair, err)
-			} else {
-				kit.Unlock(t, a)
-			}
-		})
-	}
-}
-
-// MinHold keeps a lock, and the first in line is told for how long. If that one leaves, the next one is told.
-func TestLineEdgeMinHoldIsToldToTheNext(t *testing.T) {
-	fakeStanding(t, func(t *testing.T, w *kit.World) {
-		h := lineHolder(w, holdfast.MinHold(300*time.Millisecond))
-		acquired := time.Now()
-		first, next := line(w), line(w)
-		wantInLine(w, first, next)
-		kit.Unlock(t, h)
-		time.Sleep(100 * time.Millisecond)
-		first.Cancel(context.Canceled)
-		kit.Unlock(t, next.Within(t, acquired, 310*time.Millisecond))
+	everyLock(t, func(s *stage) {
+		if !s.Kind.Nests {
+			return
+		}
+		const timeout = 2 * time.Second
+		h := s.hold()
+		c, d := s.Client(holdfast.WithTimeout(timeout))
+		w := deafen(s.waitAs(c, d))
+		kit.Once(d, "acquire", memdriver.Fault{LoseReply: true})
+		s.release(h)
+		n := w.Hold(s.T) // one of its attempts was not answered
+		nested := kit.Must(s.T)(s.Lock(c).Lock(n.Context()))
+		kit.Away(d)
+		ctx, cancel := context.WithTimeout(n.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, _ = s.Lock(c).Lock(ctx)
+		time.AfterFunc(timeout+timeout/2, func() { d.SetFaults(nil) })
+		if nested.Unlock() == nil { // it is given back in the background, once Redis answers
+			s.Fatal("Redis has answered")
+		}
+		owner, err := n.Detach()
+		kit.OK(s.T, err)
+		time.Sleep(time.Second)
+		s.WantReply("1", "EXISTS", "x")
+		s.release(kit.Must(s.T)(s.lock().Adopt(background, owner)))
 	})
 }

@@ -1,0 +1,121 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// Close ends waiters, gives back holds, and leaves nothing.
+func TestCloseEndsEverything(t *testing.T) {
+	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
+		c, _ := w.Client()
+		holds := make([]*holdfast.Hold, 20)
+		for i := range holds {
+			holds[i] = kit.Must(t)(w.Use(c, fmt.Sprint("x", i)).Lock(background))
+		}
+		if w.Kind.Nests {
+			holds = append(holds, kit.Must(t)(w.Kind.Lock(c, "x0").Lock(holds[0].Context())))
+		}
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				kit.Fails(t, holdfast.ErrClosed)(w.Kind.Against(c, fmt.Sprint("x", i)).Lock(background))
+			})
+		}
+		time.Sleep(5 * time.Second)
+		kit.OK(t, c.Close())
+		wg.Wait()
+		for _, h := range holds {
+			kit.WantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
+			kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
+		}
+		w.WantNothing()
+		kit.Fails(t, holdfast.ErrClosed)(w.Lock(c).Lock(background))
+		kit.Fails(t, holdfast.ErrClosed)(w.Lock(c).TryLock(background))
+		_, err := w.Lock(c).Inspect(background)
+		kit.WantError(t, err, holdfast.ErrClosed)
+	})
+}
+
+// A hook may close the client: Close does not wait for the call that runs it.
+func TestCloseFromAHook(t *testing.T) {
+	type hook = func(context.Context, holdfast.Event)
+	lost := func(f hook) holdfast.Hooks { return holdfast.Hooks{OnLost: f} }
+	for name, test := range map[string]struct {
+		hooks func(closing hook) holdfast.Hooks
+		cause func(w *kit.World, d *memdriver.Driver, h *holdfast.Hold)
+	}{
+		"acquired": {
+			func(f hook) holdfast.Hooks { return holdfast.Hooks{OnAcquire: f} },
+			func(*kit.World, *memdriver.Driver, *holdfast.Hold) {},
+		},
+		"released": {
+			func(f hook) holdfast.Hooks { return holdfast.Hooks{OnRelease: f} },
+			func(_ *kit.World, _ *memdriver.Driver, h *holdfast.Hold) { _ = h.Unlock() },
+		},
+		"lost": {lost, func(*kit.World, *memdriver.Driver, *holdfast.Hold) { time.Sleep(2 * time.Second) }}, // the lease
+		"lost, found by Unlock": {lost, func(w *kit.World, _ *memdriver.Driver, h *holdfast.Hold) {
+			w.Do("DEL", "x")
+			_ = h.Unlock()
+		}},
+		"failed": {
+			func(f hook) holdfast.Hooks { return holdfast.Hooks{OnError: f} },
+			func(_ *kit.World, d *memdriver.Driver, h *holdfast.Hold) {
+				kit.Silent(d, memdriver.Fault{Refuse: errors.New("no")})
+				_ = h.Unlock()
+				time.Sleep(time.Minute)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakeMutex(t, func(s *stage) {
+				var c *holdfast.Client
+				took := make(chan time.Duration, 9)
+				d := s.Server.Driver()
+				c = s.clientOf(d, d, holdfast.WithHooks(test.hooks(func(context.Context, holdfast.Event) {
+					start := time.Now()
+					kit.OK(t, c.Close())
+					took <- time.Since(start)
+				})))
+				h := kit.Must(t)(s.Lock(c).Lock(background, holdfast.FixedLease(time.Second)))
+				test.cause(s.World, d, h)
+				kit.Took(t, <-took, 0, 0, "Close took %v")
+			})
+		})
+	}
+}
+
+// Close says so if Redis does not take a lock back, for good or for the client's timeout, by which Close is bounded.
+func TestCloseSaysWhatIsKept(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	for what, fault := range map[string]memdriver.Fault{
+		"silent":    kit.LostRequest,
+		"forbidden": {Refuse: driver.ServerError("NOPERM", errors.New("NOPERM"))},
+		"read-only": {Refuse: driver.ServerError("MISCONF", errors.New("MISCONF"))},
+	} {
+		kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
+			c, d := w.Known(holdfast.WithTimeout(timeout))
+			kit.Must(t)(w.Lock(c).Lock(background))
+			kit.Silent(d, fault)
+			start := time.Now()
+			err := c.Close()
+			kit.Took(t, time.Since(start), 0, timeout, "Close took %v")
+			if err == nil || errors.Is(err, context.DeadlineExceeded) != fault.LoseRequest {
+				t.Errorf("%s: Close: %v", what, err)
+			}
+			if err := c.Close(); err != nil {
+				t.Errorf("the second Close: %v", err)
+			}
+			time.Sleep(time.Hour) // the lease, and what the client has said of itself
+		})
+	}
+}
