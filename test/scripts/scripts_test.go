@@ -180,49 +180,23 @@ func TestReleaseOfADeadReadHold(t *testing.T) {
 	})
 }
 
-// A permit is taken once, whoever asks again; it is not held for a shorter time then,
-// and it is not given back once it has expired.
+// A permit is taken once, whoever asks again; it is not held for a shorter time then, and it is not given back once it has expired.
 func TestPermitIsTakenOnce(t *testing.T) {
-	kit.Fake(t, func(_ *testing.T, w *kit.World) {
-		permits := protocol.Permits{Name: "x"}
-		held := protocol.PermitsKey("x")
-		acquire := func(lease time.Duration) script.Request {
-			return protocol.PermitSet{Permits: permits, IDs: []string{"p"}}.Acquire(protocol.Acquire{Lease: lease})
-		}
-		release := func(ids ...string) script.Request {
-			return protocol.PermitSet{Permits: permits, IDs: ids}.Release("", len(ids), 0)
-		}
-		wantCode(w, "acquire without a semaphore", acquire(time.Second), script.Refused)
-		w.Do("SET", "x", "2")
-		var score string
-		for _, step := range []struct {
-			what    string
-			wait    time.Duration // before
-			does    script.Request
-			code    script.Code
-			free    string
-			expires time.Duration // "p"; 0: it is not held
-		}{
-			{"acquire", 0, acquire(2 * time.Second), script.Done, "1", 2 * time.Second},
-			{"again", 0, acquire(time.Second), script.Done, "1", 2 * time.Second},
-			{"release of another", 0, release("q"), script.Refused, "1", 2 * time.Second},
-			{"release of the expired", 2 * time.Second, release("p"), script.Refused, "2", 0},
-			{"acquire", 0, acquire(time.Second), script.Done, "1", time.Second},
-			{"release", 0, release("p"), script.Done, "2", 0},
-			{"again", 0, release("p"), script.Refused, "2", 0},
-			{"release of none", 0, release(), script.Refused, "2", 0},
-			{"acquire", 0, acquire(time.Second), script.Done, "1", time.Second},
-		} {
-			time.Sleep(step.wait)
-			wantCode(w, step.what, step.does, step.code)
-			w.WantReply(step.free, "GET", "x")
-			if score = "<nil>"; step.expires > 0 {
-				score = strconv.FormatInt(time.Now().Add(step.expires).UnixMilli(), 10)
-			}
-			w.WantReply(score, "ZSCORE", held, "p")
-		}
-		w.Do("DEL", "x")
-		wantCode(w, "release to a semaphore that was deleted", release("p"), script.Done)
-		w.WantReply("0", "EXISTS", "x")
+	inMemory(t, "semaphore", 2, func(s *stage) {
+		s.play(`
+			p tries 2s            | done    | p 2s
+			p tries 1s            | done    | p 2s
+			q releases            | refused | p 2s
+			time 2s
+			p releases            | refused | -
+			p tries 1s            | done    | p 1s
+			p releases            | done    | -
+			p releases            | refused | -
+			p tries 1s            | done    | p 1s
+			redis DEL LOCK
+			p releases            | done
+			p tries               | refused
+		`)
+		s.wrong("deleted", "exist", s.do("EXISTS", s.name, s.keys["HELD"]), "0")
 	})
 }

@@ -1,0 +1,182 @@
+package scripts
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// This file is about what fair locks do otherwise than plain ones. What waiters make of it is in package fair.
+
+// One who does not listen, or has not asked with a number, keeps its place, and nobody is let in before it. It is told, wherever it may
+// hear.
+func TestFairTells(t *testing.T) {
+	everywhere(t, "fair", 0, func(s *stage) {
+		s.play(`
+			holder tries          | done      | holder 30s | -           |
+			deaf asks a           | refused 0 | holder 30s | deaf        |
+			second asks b         | refused 1 | holder 30s | deaf second |
+			holder releases       | done      | -          | deaf second |
+			stranger tries        | refused   | -          | deaf second |
+			second asks c         | refused 1 | -          | deaf second |
+			deaf waits            | done      | deaf 30s   | second      |
+			deaf releases         | done      | second 3s  | -           | second:c
+			second releases       | done      | -          | -           |
+
+			holder tries          | done      | holder 30s | -            |
+			first waits           | refused   | holder 30s | first        |
+			second asks b         | refused 1 | holder 30s | first second |
+			holder releases       | done      | -          | first second | first:told
+			stranger tries        | refused   | -          | first second | first:told
+			second asks c         | refused 1 | -          | first second | first:told
+			first waits           | done      | first 30s  | second       |
+		`)
+	})
+}
+
+// One of Redisson's is told as by Redisson, and the lock is kept for it. Who waits with it hears that it is to listen, too.
+func TestFairRedisson(t *testing.T) {
+	everywhere(t, "fair", 0, func(s *stage) {
+		s.play(`
+			holder tries          | done              | holder 30s | -                  |
+			before asks a         | refused 0         | holder 30s | before             |
+			redis RPUSH LINE @java
+		`)
+		s.step(fmt.Sprintf("redis ZADD TIMES %d @java", s.now()+300_000))
+		s.play(`
+			behind asks b         | refused 2 listens | holder 30s | before java behind |
+			before asks a         | refused 0 listens | holder 30s | before java behind |
+		`)
+		s.wrong("with java", "life of the line", s.do("PTTL", s.keys["LINE"]), "-1")
+		s.play(`
+			holder releases       | done              | before 3s  | java behind        | before:a
+			before releases       | done              | -          | java behind        | java:told
+			stranger tries        | refused           | -          | java behind        | java:told
+			redis HSET LOCK @java 1
+			redis LPOP LINE
+			redis ZREM TIMES @java
+			behind asks b         | refused 0 listens |            | behind             |
+			redis DEL LOCK
+			behind asks b         | done              | behind 30s | -                  |
+		`)
+	})
+}
+
+// now is the server's time, ms.
+func (s *stage) now() int {
+	s.t.Helper()
+	seconds, _, _ := strings.Cut(s.do("TIME"), " ")
+	return 1000 * kit.Number(seconds)
+}
+
+// A release that finds more dead ones than it may drop grants the lock to nobody behind them, but has one ask who drops more.
+func TestFairBehindManyDead(t *testing.T) {
+	everywhere(t, "fair", 0, func(s *stage) {
+		s.step("holder tries", "done")
+		for i := range 250 {
+			s.do("RPUSH", s.keys["LINE"], fmt.Sprintf("ffffffff-0000-8000-8000-000000000000:%d", i))
+		}
+		s.play(`
+			first asks a          | refused 250
+			second asks b         | refused 251
+			holder releases       | done        | -
+		`)
+		if heard := s.heard(); heard != "first:a+0" && heard != "second:b+0" {
+			s.t.Errorf("heard %q", heard)
+		}
+		s.wrong("release", "so many stand in line:", s.do("LLEN", s.keys["LINE"]), "52")
+		s.play(`
+			second asks b         | refused 1   | -
+			first asks a          | done        | first 30s | second
+		`)
+	})
+}
+
+// The first eight ask every 1.5 s, the others so that all together ask some hundred times a second. Each is believed for three times as
+// long. The dead are not counted.
+func TestFairHints(t *testing.T) {
+	inMemory(t, "fair", 0, func(s *stage) { // a real server may take so long for all that the first are dead
+		beats := protocol.FairHeartbeatsKey(s.name)
+		ask := func(name string) time.Duration {
+			a := s.actor(name)
+			return protocol.ReadRetry(s.send(a, s.request(name, "asks", []string{"n"}))) - time.Millisecond
+		}
+		s.step("holder tries", "done")
+		for i := range 400 {
+			name, at := fmt.Sprint("a", i), s.now()
+			retry, again := ask(name), ask(name)
+			want := 1500 * time.Millisecond
+			if i >= 8 {
+				want = max(want, time.Duration(i+1)*12*time.Millisecond)
+			}
+			if again != want || retry > want {
+				s.t.Errorf("place %d asks after %v, and then after %v, want %v", i, retry, again, want)
+			}
+			score, err := strconv.Atoi(s.do("ZSCORE", beats, s.actor(name).owner))
+			if lives := score - at; err != nil || lives < 3*int(want.Milliseconds()) || lives > 3*int(want.Milliseconds())+1000 {
+				s.t.Errorf("place %d is believed for %v ms, %v", i, lives, err)
+			}
+		}
+		for owner := range strings.FieldsSeq(s.do("LRANGE", s.keys["LINE"], "0", "390")) {
+			s.do("ZADD", beats, "1", owner)
+		}
+		ask("last")
+		if again := ask("last"); again > 1500*time.Millisecond {
+			s.t.Errorf("beside the dead it asks after %v", again)
+		}
+	})
+}
+
+// A clock that is set back makes nobody live for longer, and drops nobody.
+func TestFairClockSetBack(t *testing.T) {
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		s := newStage(t, "fair", "x", 0, w.Server.Driver(), w.Do)
+		s.step("holder tries", "done")
+		var line []string
+		for i := range 200 {
+			line = append(line, fmt.Sprint("a", i))
+			s.step(line[i]+" asks n", fmt.Sprint("refused ", i))
+		}
+		time.Sleep(time.Second)
+		w.Server.SetClock(-time.Hour)
+		s.step("holder vanishes")
+		s.step("a199 asks n", "refused 199", "-", strings.Join(line, " "))
+		for range 2 {
+			time.Sleep(2400 * time.Millisecond)
+			s.step("a199 asks n", "refused 199")
+		}
+		time.Sleep(2400 * time.Millisecond)
+		s.step("a199 asks n", "done", "a199 30s") // three times 2.4 s at most, and not an hour
+		w.Do("FLUSHALL")
+	})
+}
+
+// Without rights to the asks there are no numbers, and all is as with those who do not listen.
+func TestFairRights(t *testing.T) {
+	t.Parallel()
+	s := onServer(t, redistest.Start(t), "fair", 0)
+	s.driver = s.limited("+@all", "&*", "~NAME", "~redisson_lock_queue:{NAME}", "~redisson_lock_timeout:{NAME}", "~holdfast_lock_waiting:{NAME}")
+	s.play(`
+		holder tries              | done    | holder 30s | - |
+		a asks n                  | refused | holder 30s | a |
+		holder releases           | done    | -          | a | a:told
+		a asks n                  | done    | a 30s      | - |
+		a forced                  | done    | -          | - | a:told
+		a leaves                  | refused | -          | - |
+	`)
+}
+
+// Messages that belong to a shard are those of one lock.
+func TestFairSharded(t *testing.T) {
+	onShards(t, "fair", `
+		holder tries              | done      | holder 30s
+		hears asks n              | refused 0 | holder 30s | hears
+		holder releases           | done      | hears 3s   | -
+	`)
+}

@@ -1,0 +1,356 @@
+package scripts
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// This file is about semaphores of several permits.
+
+// Who is refused has the permits when they are given back: the first in line, as many as there is enough for, in one script. Each is
+// told. It asks again, and has its full lease. The others are told what is left.
+func TestPermitsRelease(t *testing.T) {
+	everywhere(t, "semaphore", 4, func(s *stage) {
+		s.play(`
+			others listen
+			a3 tries              | done      | a3 30s                 | -              |
+			b tries               | done      | a3 30s b 30s           | -              |
+			one asks 1            | refused 0 | a3 30s b 30s           | one            |
+			two2 asks 2           | refused 1 | a3 30s b 30s           | one two2       |
+			three asks 3          | refused 2 | a3 30s b 30s           | one two2 three |
+			no turn
+			b releases            | done      | a3 30s one 3s          | two2 three     | one:1
+			a3 releases           | done      | one 3s two2 3s three 3s | -             | two2:2 three:3
+			two2 asks 4           | done      | one 3s two2 30s three 3s | -            |
+			one releases          | done      | two2 30s three 3s      | -              | others
+			three releases        | done      | two2 30s               | -              | others
+		`)
+	})
+}
+
+// Who wants many is not overtaken: those behind it wait, and so does who comes later or only tries. After ten seconds others are let by
+// for as long.
+func TestPermitsOfMany(t *testing.T) {
+	inMemory(t, "semaphore", 3, func(s *stage) {
+		s.play(`
+			a tries               | done
+			b tries               | done
+			c tries               | done
+			m3 asks m             | refused 0 | a 30s b 30s c 30s      | m3   |
+			o asks o              | refused 1 | a 30s b 30s c 30s      | m3 o |
+			redis DEL KEPT
+			a releases            | done      | b 30s c 30s            | m3 o |
+			x tries               | refused   | b 30s c 30s            | m3 o |
+			m3 asks m             | refused 0 | b 30s c 30s            | m3 o |
+			o asks o              | refused 1 | b 30s c 30s            | m3 o |
+			x tries               | refused   | b 30s c 30s            | m3 o |
+		`)
+		for range 11 {
+			s.play(`
+				time 900ms
+				m3 asks m         | refused 0
+				o asks o          | refused 1
+			`)
+		}
+		s.play(`
+			time 100ms
+			o asks o              | done      | b 20s c 20s o 30s      | m3   |
+			b renews              | done      | b 30s c 20s o 30s      | m3   |
+			c renews              | done      | b 30s c 30s o 30s      | m3   |
+			m3 asks m             | refused 0 | b 30s c 30s o 30s      | m3   |
+			l asks l              | refused 1 | b 30s c 30s o 30s      | m3 l |
+			o releases            | done      | b 30s c 30s l 3s       | m3   | l:l
+			l releases            | done      | b 30s c 30s            | m3   |
+			b releases            | done      | c 30s                  | m3   |
+			c releases            | done      | m3 3s                  | -    | m3:m
+		`)
+		s.wantNothingKept()
+	})
+}
+
+// wantNothingKept checks that no permits are kept for anybody.
+func (s *stage) wantNothingKept() {
+	s.t.Helper()
+	s.wrong("permits", "kept", s.do("EXISTS", s.keys["KEPT"]), "0")
+}
+
+// Who wants more than there are keeps nobody waiting, and stays in line until there are as many.
+func TestPermitsOfTooMany(t *testing.T) {
+	everywhere(t, "semaphore", 2, func(s *stage) {
+		s.play(`
+			a tries               | done
+			b tries               | done      | a 30s b 30s | -    |
+			m3 asks m             | refused 0 | a 30s b 30s | m3   |
+			o asks o              | refused 1 | a 30s b 30s | m3 o |
+			a releases            | done      | b 30s o 3s  | m3   | o:o
+			b releases            | done      | o 3s        | m3   |
+			o releases            | done      | -           | m3   |
+			b tries               | done      | b 30s       | m3   |
+			permits add 1         | done      | b 30s       | m3   |
+			b releases            | done      | m3 3s       | -    | m3:m
+		`)
+	})
+}
+
+// Who leaves is out of the line, and gives back just what it was granted, however late. What it was to have others have.
+func TestPermitsLeave(t *testing.T) {
+	everywhere(t, "semaphore", 2, func(s *stage) {
+		s.play(`
+			a tries               | done
+			b tries               | done      | a 30s b 30s | -      |
+			f2 asks f             | refused 0 | a 30s b 30s | f2     |
+			s asks s              | refused 1 | a 30s b 30s | f2 s   |
+			t asks t              | refused 2 | a 30s b 30s | f2 s t |
+			a releases            | done      | b 30s       | f2 s t |
+			f2 leaves             | done      | b 30s s 3s  | t      | s:s
+			s leaves              | done      | b 30s t 3s  | -      | t:t
+			s leaves              | done      | b 30s t 3s  | -      |
+			f2 leaves             | done      | b 30s t 3s  | -      |
+			t leaves              | done      | b 30s       | -      |
+		`)
+		s.wantNothingKept()
+	})
+}
+
+// However permits become available, those in line have them: 64 at a time, and the first of the others is told to ask.
+func TestPermitsServeMany(t *testing.T) {
+	inMemory(t, "semaphore", 0, func(s *stage) {
+		for i := range 70 {
+			s.step(fmt.Sprintf("w%dx asks n", i), fmt.Sprint("refused ", i))
+		}
+		s.step("permits set 1", "done", "w0x 3s", "", "w0x:n")
+		s.step("permits add 1", "done", "w0x 3s w1x 3s", "", "w1x:n")
+		s.step("w0x forced", "done", "w1x 3s w2x 3s", "", "w2x:n")
+		told := []string{"w67x:n+0"}
+		for i := range 64 {
+			told = append(told, fmt.Sprintf("w%dx:n", 3+i))
+		}
+		s.step("permits add 66", "done", "", "w67x w68x w69x", strings.Join(told, " "))
+		s.wrong("64 are served", "available", s.do("GET", s.name), "2")
+		s.step("w67x asks m", "done", "", "w69x", "w68x:n")
+		s.wrong("all are served", "available", s.do("GET", s.name), "0")
+		s.step("permits add -2", "done", "", "w69x", "")
+		s.step("w1x releases", "done", "", "w69x", "")
+		s.step("w2x releases", "done", "", "w69x", "")
+		s.step("w3x releases", "done", "", "-", "w69x:n")
+		s.wrong("fewer are served", "available", s.do("GET", s.name), "0")
+	})
+}
+
+// When a permit expires, the first who asks has it, and those behind it have the others. When that is the first know, each a moment after
+// the one before.
+func TestPermitsExpire(t *testing.T) {
+	inMemory(t, "semaphore", 3, func(s *stage) {
+		s.play(`
+			a tries 300ms         | done
+			b tries 200ms         | done
+			c tries 200ms         | done      | a 300ms b 200ms c 200ms
+		`)
+		for i := range 10 {
+			again := time.Duration(200+i) * time.Millisecond
+			if i >= 8 {
+				again = time.Second
+			}
+			s.step(fmt.Sprintf("w%dx asks n", i), fmt.Sprint("refused ", i))
+			s.step(fmt.Sprintf("w%dx asks n", i), fmt.Sprintf("refused %d in %v", i, again))
+		}
+		s.play(`
+			time 200ms
+			w2x asks m            | refused 0 | a 100ms w0x 3s w1x 3s    | w2x w3x w4x w5x w6x w7x w8x w9x | w0x:n w1x:n
+			time 100ms
+			w2x asks m            | done      | w0x 2.9s w1x 2.9s w2x 30s | w3x w4x w5x w6x w7x w8x w9x    |
+			time 2800ms
+			w4x asks k            | refused 1
+			w3x asks k            | refused 0
+			time 100ms
+			w3x asks m            | done      | w2x 27.1s w3x 30s w4x 3s |                                 | w4x:k
+		`)
+	})
+}
+
+// A semaphore may end before what is granted of it. Who is granted it has to know when: it asks.
+func TestPermitsEnd(t *testing.T) {
+	everywhere(t, "semaphore", 1, func(s *stage) {
+		s.play(`
+			a tries               | done
+			w asks n              | refused 0
+			redis PEXPIRE LOCK 2000
+			redis PERSIST HELD
+			a releases            | done      | w 3s | - | w:n+0
+		`)
+		if lives := s.pttl(s.keys["HELD"]); lives <= 0 || lives > 2*time.Second {
+			s.t.Errorf("the permits live for %v", lives)
+		}
+		w := s.actor("w")
+		if lives := w.lock.Lifetime(s.send(w, s.request("w", "asks", []string{"m"}))); lives > 2*time.Second {
+			s.t.Errorf("w has it for %v", lives)
+		}
+	})
+}
+
+// Nobody is granted permits who does not listen, or has not asked for long. They are dropped.
+func TestPermitsDropTheDead(t *testing.T) {
+	inMemory(t, "semaphore", 2, func(s *stage) {
+		s.play(`
+			a tries               | done
+			b tries               | done
+			deaf2 asks d          | refused 0
+			silent asks s         | refused 1
+			alive asks a          | refused 2 | a 30s b 30s     | deaf2 silent alive |
+			time 3s
+			deaf2 asks d          | refused 0
+			alive asks a          | refused 2
+			time 1ms
+			a releases            | done      | alive 3s b 27s  | -                  | alive:a
+		`)
+	})
+}
+
+// While others listen, one permit is left to them from time to time, and no more than one. They have had it if none is available.
+func TestPermitsLeaveOne(t *testing.T) {
+	const ms = time.Millisecond
+	inMemory(t, "semaphore", 3, func(s *stage) {
+		s.play(`
+			others listen
+			a3 tries              | done
+			one asks 1            | refused 0
+			two asks 2            | refused 1
+			three asks 3          | refused 2 | a3 30s        | one two three |
+			a3 releases           | done      | one 3s two 3s | three         | one:1 two:2 three:3+1 others
+		`)
+		s.wantTurn(ms, 3*ms)
+		s.play(`
+			three asks 4          | refused 0 in 2ms
+			new comes             | refused   | one 3s two 3s | three         |
+			time 3ms
+			three asks 5          | done      |               | -             |
+			time 20ms
+			last asks 6           | refused 0
+			one releases          | done      |               | last          | last:6+1 others
+		`)
+		s.wantTurn(3*ms, 3*ms)
+		s.do("ZADD", s.keys["HELD"], "9e13", "theirs\x4f--------9") // one of Redisson's takes it
+		s.do("DECR", s.name)
+		s.step("last asks 7", "refused 0 listens")
+		s.wantTurn(0, 0)
+	})
+}
+
+// What is left to others is not kept for them when none of them listens any more.
+func TestPermitsLeaveNothingToNobody(t *testing.T) {
+	inMemory(t, "semaphore", 1, func(s *stage) {
+		s.play(`
+			a tries               | done
+			w asks n              | refused 0
+			a vanishes
+			turn 20ms
+			w asks m              | done      | w 30s | - |
+		`)
+	})
+}
+
+// Who stands in line hears that Redisson has some of the permits, and where to listen for them.
+func TestPermitsOfRedissons(t *testing.T) {
+	everywhere(t, "semaphore", 2, func(s *stage) {
+		held := s.keys["HELD"]
+		s.step("a2 tries", "done")
+		s.step("w asks n", "refused 0")
+		for i := range 200 { // neither the first nor the last to expire
+			s.do("ZADD", held, fmt.Sprint(1e14+float64(i)), fmt.Sprintf("ours--\x8f-h%07d", i))
+		}
+		s.step("w asks n", "refused 0")
+		s.do("ZADD", held, "9e13", "theirs\x8f--------1") // it expires early
+		s.step("w asks n", "refused 0 listens")
+		s.do("ZREM", held, "theirs\x8f--------1")
+		s.step("w asks n", "refused 0")
+		s.do("ZADD", held, "922337203685477", "theirs\x90-h------2") // it never expires
+		s.step("w asks n", "refused 0 listens")
+	})
+}
+
+// Without rights to the line there is none, and permits are had as without it; a holder without them tells the others.
+func TestPermitsRights(t *testing.T) {
+	t.Parallel()
+	s := onServer(t, redistest.Start(t), "semaphore", 2)
+	limited := s.limited("+@all", "~NAME", "~{NAME}:timeout", "~holdfast_next:{NAME}", "~holdfast_calls:{NAME}", "&*")
+	for _, name := range []string{"a2", "w", "operator"} {
+		s.actor(name).driver = limited
+	}
+	s.play(`
+		others listen
+		a2 tries                  | done      | a2 30s    | - |
+		w asks n                  | refused   | a2 30s    | - |
+		i asks i                  | refused 0 | a2 30s    | i |
+		a2 releases               | done      | -         | i | others
+		w leaves                  | done      | -         | i | others
+		other2 tries              | refused   | i 3s      | - | i:i
+		operator inspects         | done
+		permits set 3             | done      | i 3s      | - | others
+		w tries                   | done      | i 3s w 30s | - |
+		w releases                | done      | i 3s      | - | others
+	`)
+}
+
+// A permit that is kept for one who waits outside of the line is not granted to those in it.
+func TestPermitsOutside(t *testing.T) {
+	inMemory(t, "semaphore", 2, func(s *stage) {
+		s.play(`
+			a tries               | done
+			b tries               | done
+			outside2 waits        | refused   | a 30s b 30s  | -  |
+			in asks n             | refused 0 | a 30s b 30s  | in |
+			a releases            | done      | b 30s        | in |
+			b releases            | done      | -            | in |
+			outside2 waits        | done      | outside2 30s | in |
+			outside2 releases     | done      | in 3s        | -  | in:n
+		`)
+	})
+}
+
+// Who has what it waits for by another call, which has no number or is an early one that comes late, is not granted it once more.
+func TestPermitsAreGrantedOnce(t *testing.T) {
+	inMemory(t, "semaphore", 2, func(s *stage) {
+		s.play(`
+			others listen
+			a tries               | done
+			b tries               | done
+			w asks n              | refused 0 | a 30s b 30s | w |
+			turn 20ms
+			a vanishes
+			w waits               | done      | b 30s w 30s | - |
+			w releases            | done      | b 30s       | - | others
+		`)
+		for late, holds := range map[string]string{"x tries 1s": "x 3s", "y tries 30s": "y 30s"} {
+			who := late[:1]
+			s.play(`
+				no turn
+				a tries           | done
+			`)
+			s.step(who+" asks m", "refused 0", "a 30s b 30s", who, "")
+			s.step("a vanishes")
+			s.step("turn 20ms")
+			s.step(late, "done")
+			s.step("no turn")
+			s.step("b releases", "done", holds, "-", who+":m others")
+			s.step(who+" releases", "done", "-", "-", "others")
+			s.step("b tries", "done")
+		}
+	})
+}
+
+// Whom permits are kept for has them though it stands behind another one: the server's clock has been set back, say.
+func TestPermitsOfOneFurtherBehind(t *testing.T) {
+	inMemory(t, "semaphore", 4, func(s *stage) {
+		s.play(`
+			a4 tries              | done
+			m3 asks m             | refused 0
+			t2 asks t             | refused 1
+			redis ZADD LINE 1 @t2
+			a4 releases           | done      | m3 3s | t2 | m3:m
+		`)
+	})
+}
