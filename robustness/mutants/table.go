@@ -649,7 +649,7 @@ var mutants = []mutant{
 		new: "free - missing + 1 >= kept + leaves)",
 	},
 	{
-		name: "permits: who wants more than there are blocks all", in: "permits_acquire.lua", suite: tests(permits, "TestImpossibleNumberBlocksNobody"),
+		name: "permits: who wants more than there are blocks all", in: "permits_acquire.lua", suite: tests(scripts, "TestPermitsOutside"),
 		old: " and n <= free + held",
 		new: "",
 	},
@@ -1309,7 +1309,7 @@ var mutants = []mutant{
 		new: "!request.Once && res",
 	},
 	{
-		name: "latch: a waiter misses that it was zero", in: "latch_await.lua", suite: tests(permits, "TestL14_SetAnewBeforeTheWaiterLooks", "TestL14_SetAnewBeforeTheNextInLineLooks"),
+		name: "latch: a waiter misses that it was zero", in: "latch_await.lua", suite: tests(permits, "TestL14_EveryEndEndsTheWait", "TestL14_SetAnewBeforeTheNextInLineLooks"),
 		old: "since > 0",
 		new: "since < 0",
 	},

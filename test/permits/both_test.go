@@ -16,126 +16,123 @@ import (
 
 // What both semaphores do.
 
-// A caller that is cancelled takes nothing, at whichever moment, whether or not
-// it stood in line; nor does one whom Redis did not answer.
+// A caller that is cancelled takes nothing, at whichever moment, whether or not it stood in line; nor does one whom Redis did not
+// answer.
 func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
-	callers(t, func(t *testing.T, fault memdriver.Fault, after time.Duration) {
-		for _, waited := range []bool{false, true} {
-			forBoth(t, 5, func(t *testing.T, w *kit.World, k *counting) {
-				c, d := w.Client()
-				var other func() error
-				if waited {
-					other = k.take(t, c, 4)
-				} else {
-					kit.Once(d, "acquire", fault)
-				}
-				ctx, cancel := context.WithCancel(background)
-				defer cancel()
-				done := make(chan error)
-				go func() {
-					back, err := k.acquire(ctx, c, 2)
-					if err == nil {
-						kit.OK(t, back())
+	const ms = time.Millisecond
+	for name, fault := range map[string]memdriver.Fault{
+		"slow":       {DelayRequest: 10 * ms, DelayReply: 10 * ms},
+		"reply lost": {DelayRequest: 10 * ms, LoseReply: true},
+		"very late":  {DelayRequest: 2200 * ms},
+		"repeated":   {DelayReply: 10 * ms, Repeat: true, RepeatAfter: 5 * ms},
+	} {
+		for i := range 8 {
+			after, waited := []time.Duration{0, ms, 15 * ms, 20 * ms}[i/2], i%2 == 1
+			t.Run(fmt.Sprint(name, after, waited), func(t *testing.T) {
+				forBoth(t, 5, func(k counting) {
+					other := func() error { return nil }
+					if waited {
+						other = k.take(k.c, 4)
+					} else {
+						kit.Once(k.d, "acquire", fault)
 					}
-					done <- err
-				}()
-				if waited {
-					time.Sleep(time.Second)
-					kit.Once(d, "acquire", fault) // the try after the release
+					ctx, cancel := context.WithCancel(background)
+					defer cancel()
+					done := kit.Aside(func() error {
+						back, err := k.try(ctx, k.c, 2)
+						if err == nil {
+							kit.OK(t, back())
+						}
+						return err
+					})
+					if waited {
+						time.Sleep(time.Second)
+						kit.Once(k.d, "acquire", fault) // the try after the release
+					}
 					kit.OK(t, other())
-				}
-				time.Sleep(after)
-				cancel()
-				if err := <-done; err != nil {
-					kit.WantError(t, err, context.Canceled)
-				}
-				time.Sleep(5 * time.Second)
-				w.WantReply("5", "GET", "x")
-				w.WantReply("0", "EXISTS", "holdfast_next:{x}", kit.LineKey("x"))
+					time.Sleep(after)
+					cancel()
+					if err := <-done; err != nil {
+						kit.WantError(t, err, context.Canceled)
+					}
+					time.Sleep(5 * time.Second)
+					k.WantReply("5", "GET", "x")
+					k.WantReply("0", "EXISTS", "holdfast_next:{x}", kit.LineKey("x"))
+				})
 			})
 		}
-	})
+	}
 }
 
-// Waiters for one do not starve a waiter for many: it gets its permits within one
-// round of releases, though others ask without end.
+// Waiters for one do not starve a waiter for many: it gets its permits within one round of releases, though others ask without end.
 func TestManyAreNotStarvedByOnes(t *testing.T) {
-	forBoth(t, 3, func(t *testing.T, w *kit.World, k *counting) {
-		stop := k.stream(t, w, 6, 7*time.Millisecond)
-		c, _ := w.Client()
+	forBoth(t, 3, func(k counting) {
+		stop := k.stream(6, 7*time.Millisecond)
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		back, err := k.acquire(ctx, c, 3)
+		back, err := k.try(ctx, k.c, 3)
 		stop()
-		kit.OK(t, err)
-		kit.OK(t, back())
+		kit.OK(k.T, err, back())
 	})
 }
 
 // L2: a waiter to whom nothing is said waits no longer than three seconds for what is there.
 func TestL2_PermitsAreFoundWithoutMessage(t *testing.T) {
-	forBoth(t, 2, func(t *testing.T, w *kit.World, k *counting) {
-		a, _ := w.Client()
-		c, d := w.Client()
-		other := k.take(t, a, 2)
+	forBoth(t, 2, func(k counting) {
+		other := k.take(k.other, 2)
 		var wg sync.WaitGroup
 		for range 2 {
-			wg.Go(func() { kit.OK(t, k.take(t, c, 1)()) })
+			wg.Go(func() { kit.OK(k.T, k.take(k.c, 1)()) })
 		}
 		time.Sleep(10 * time.Second)
-		d.LoseMessages(true)
+		k.d.LoseMessages(true)
 		start := time.Now()
-		kit.OK(t, other())
+		kit.OK(k.T, other())
 		wg.Wait()
-		within(t, start, 0, 3*time.Second)
+		within(k.T, start, 0, 3*time.Second)
 	})
 }
 
 // L4: no waiter of a process sleeps beside permits that it could have, and those of the first are kept for it.
 func TestL4_NobodySleepsBesideFreePermits(t *testing.T) {
-	forBoth(t, 4, func(t *testing.T, w *kit.World, k *counting) {
-		a, _ := w.Client()
-		c, _ := w.Client()
-		all := k.take(t, a, 4)
+	forBoth(t, 4, func(k counting) {
+		all := k.take(k.other, 4)
 		var wg sync.WaitGroup
 		var in atomic.Int32
 		for _, n := range []int{3, 1, 1, 2, 1} {
 			wg.Go(func() {
-				back := k.take(t, c, n)
+				back := k.take(k.c, n)
 				in.Add(int32(n))
 				time.Sleep(10 * time.Millisecond)
 				in.Add(int32(-n))
-				kit.OK(t, back())
+				kit.OK(k.T, back())
 			})
 			synctest.Wait()
 		}
 		if k.name == "semaphore" {
-			s := a.NewUnleasedSemaphore("x")
-			kit.OK(t, s.Release(1))
+			s := k.other.NewUnleasedSemaphore("x")
+			kit.OK(k.T, s.Release(1))
 			time.Sleep(time.Second)
-			if w.WantReply("1", "GET", "x"); in.Load() > 0 {
-				t.Errorf("%d are taken that the first waits for", in.Load())
+			if k.WantReply("1", "GET", "x"); in.Load() > 0 {
+				k.T.Errorf("%d are taken that the first waits for", in.Load())
 			}
 			all = func() error { return s.Release(3) }
 		}
 		start := time.Now()
-		kit.OK(t, all())
+		kit.OK(k.T, all())
 		wg.Wait()
-		within(t, start, 20*time.Millisecond, 30*time.Millisecond) // 3+1, then 1+2+1, each for 10 ms
+		within(k.T, start, 20*time.Millisecond, 30*time.Millisecond) // 3+1, then 1+2+1, each for 10 ms
 	})
 }
 
-// One who wants more than there will be for long holds back those who want one for
-// ten seconds at a stretch, and then lets them by for as long.
+// One who wants more than there will be for long holds back those who want one for ten seconds at a stretch, and then lets them by for
+// as long.
 func TestGreedyWaiterLetsOthersBy(t *testing.T) {
-	forBoth(t, 5, func(t *testing.T, w *kit.World, k *counting) {
-		a, _ := w.Client()
-		back := k.take(t, a, 1) // it keeps one, so there are never five
-		ctx, cancel := context.WithCancel(background)
-		gone := refusing(t, func() error { _, err := k.acquire(ctx, a, 5); return err }, context.Canceled)
-		time.Sleep(time.Second)
+	forBoth(t, 5, func(k counting) {
+		back := k.take(k.c, 1) // it keeps one, so there are never five
+		away := k.waits(5)
 		const run = time.Minute
-		stop := k.stream(t, w, 2, 100*time.Millisecond)
+		stop := k.stream(2, 100*time.Millisecond)
 		time.Sleep(run)
 		var last, longest, let time.Duration
 		for _, at := range append(stop(), run) {
@@ -146,36 +143,32 @@ func TestGreedyWaiterLetsOthersBy(t *testing.T) {
 			}
 		}
 		if longest > 10200*time.Millisecond || longest < 9900*time.Millisecond || let < run/3 {
-			t.Errorf("they were held back for %v at a stretch, and let by for %v of %v", longest, let, run)
+			k.T.Errorf("they were held back for %v at a stretch, and let by for %v of %v", longest, let, run)
 		}
-		cancel()
-		gone()
-		kit.OK(t, back())
+		away()
+		kit.OK(k.T, back())
 	})
 }
 
-// One who wants all of them gets them in its next turn if it did not in the first,
-// because one permit was held for longer than that. A turn is his who is refused
-// first, so with others that work for long it may pass by a few times, and it may be
-// so late that the first is enough.
+// One who wants all of them gets them in its next turn if it did not in the first, because one permit was held for longer than that.
+// A turn is his who is refused first, so with others that work for long it may pass by a few times, and it may be so late that the
+// first is enough.
 func TestBigRequestGetsItsTurnAgain(t *testing.T) {
 	for work, bounds := range map[time.Duration][2]time.Duration{
 		200 * time.Millisecond: {20 * time.Second, 24 * time.Second},
 		4 * time.Second:        {0, 70 * time.Second},
 	} {
 		t.Run(fmt.Sprint(work), func(t *testing.T) {
-			forBoth(t, 5, func(t *testing.T, w *kit.World, k *counting) {
-				a, _ := w.Client()
-				long := k.take(t, a, 1)
-				stop := k.stream(t, w, 6, work)
-				time.AfterFunc(15*time.Second, func() { kit.OK(t, long()) })
-				big, _ := w.Client()
+			forBoth(t, 5, func(k counting) {
+				long := k.take(k.other, 1)
+				stop := k.stream(6, work)
+				time.AfterFunc(15*time.Second, func() { kit.OK(k.T, long()) })
 				start := time.Now()
-				back := k.take(t, big, 5)
+				back := k.take(k.c, 5)
 				// Others are held back for the first time when one of them comes back; then
 				// for two turns, with the time between them, the last until all are back.
-				within(t, start, bounds[0], bounds[1])
-				kit.OK(t, back())
+				within(k.T, start, bounds[0], bounds[1])
+				kit.OK(k.T, back())
 				stop()
 			})
 		})
@@ -184,45 +177,39 @@ func TestBigRequestGetsItsTurnAgain(t *testing.T) {
 
 // Beside one that can never be let in, another big one gets its turn, too.
 func TestGreedyWaiterDoesNotStarveTheNext(t *testing.T) {
-	k := &bothSemaphores[1]
-	k.world(t, 5, func(t *testing.T, w *kit.World) {
-		a, _ := w.Client()
-		ctx, cancel := context.WithCancel(background)
-		gone := refusing(t, func() error { _, err := k.acquire(ctx, a, 6); return err }, context.Canceled)
-		time.Sleep(time.Second)
-		stop := k.stream(t, w, 6, 200*time.Millisecond)
-		big, _ := w.Client()
+	on(t, "semaphore", 5, func(s *stage) {
+		k := counting{s, "semaphore"}
+		away := k.waits(6)
+		stop := k.stream(6, 200*time.Millisecond)
 		start := time.Now()
-		back := k.take(t, big, 5)
-		within(t, start, 0, 10*time.Minute) // each 20 s it is its turn or the greedy one's, by chance
-		kit.OK(t, back())
+		back := k.take(k.c, 5)
+		within(k.T, start, 0, 10*time.Minute) // each 20 s it is its turn or the greedy one's, by chance
+		kit.OK(k.T, back())
 		stop()
-		cancel()
-		gone()
+		away()
 	})
 }
 
 // L22: what asks for no permits, or for too many, is refused before it is sent. So is what a name or a context forbids.
 func TestL22_NoPermitsAreRefused(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		seen := kit.Count(d)
-		s, p, l := c.NewUnleasedSemaphore("x"), c.NewPermitSemaphore("x"), c.NewLatch("x")
+	on(t, "", 0, func(s *stage) {
+		seen := kit.Count(s.d)
+		c, u, p, l := s.c, s.semaphore, s.permits, s.latch
 		invalid := func(errs ...error) {
-			t.Helper()
+			s.T.Helper()
 			for _, err := range errs {
-				kit.WantError(t, err, holdfast.ErrInvalid)
+				kit.WantError(s.T, err, holdfast.ErrInvalid)
 			}
 		}
 		for _, n := range []int{0, -1, holdfast.MaxCount + 1} {
-			invalid(s.Acquire(background, n), s.TryAcquire(background, n), s.Release(n))
-			invalid(errOf(s.ReleaseIfExists(n)), errOf(l.TrySetCount(background, n)))
+			invalid(u.Acquire(background, n), u.TryAcquire(background, n), u.Release(n))
+			invalid(errOf(u.ReleaseIfExists(n)), errOf(l.TrySetCount(background, n)))
 		}
 		for _, n := range []int{0, -1, holdfast.MaxPermitsPerHold + 1} {
 			invalid(errOf(p.Acquire(background, n)), errOf(p.TryAcquire(background, n)))
 		}
-		invalid(errOf(s.TrySetPermits(background, -1)), s.AddPermits(background, -holdfast.MaxCount-1))
-		invalid(errOf(p.TrySetPermits(background, -1)), p.SetPermits(background, -1), s.Acquire(background, 1, nil),
+		invalid(errOf(u.TrySetPermits(background, -1)), u.AddPermits(background, -holdfast.MaxCount-1))
+		invalid(errOf(p.TrySetPermits(background, -1)), p.SetPermits(background, -1), u.Acquire(background, 1, nil),
 			p.AddPermits(background, holdfast.MaxCount+1),
 			p.ReleasePermits(background), p.ExtendPermit(background, kit.PermitID("00000000000000000000000000000000"), 0),
 			l.Await(background, nil))
@@ -235,16 +222,11 @@ func TestL22_NoPermitsAreRefused(t *testing.T) {
 		}
 		ended, end := context.WithCancel(background)
 		end()
-		kit.WantError(t, l.Await(ended), context.Canceled)
-		if n := seen.All(); n > 0 {
-			t.Errorf("%d calls were sent", n)
-		}
-		kit.OK(t, c.Close())
-		for _, err := range []error{s.Acquire(background, 1), s.Release(1), l.CountDown()} {
-			kit.WantError(t, err, holdfast.ErrClosed)
+		kit.WantError(s.T, l.Await(ended), context.Canceled)
+		want(s.T, 0)(seen.All(), nil)
+		kit.OK(s.T, c.Close())
+		for _, err := range []error{u.Acquire(background, 1), u.Release(1), l.CountDown()} {
+			kit.WantError(s.T, err, holdfast.ErrClosed)
 		}
 	})
 }
-
-// errOf is the error of a call that returns something else, too.
-func errOf[T any](_ T, err error) error { return err }

@@ -1,7 +1,9 @@
 package permits
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 	"testing"
 	"time"
 
@@ -11,18 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// expire has a semaphore that is there live for so long.
-func expire(t *testing.T, s *holdfast.PermitSemaphore, d time.Duration) {
-	t.Helper()
-	wantDid(t, true)(s.Expire(background, d))
+// This file is about semaphores that end, and take their permits with them.
+
+// made makes the semaphore, which has n permits, when it is acquired by c first.
+func (s *stage) made(n int) {
+	s.permits = s.c.NewPermitSemaphore("x", holdfast.Permits(n))
 }
 
-// cleared deletes what a test has left of a semaphore on purpose.
-func cleared(t *testing.T, s *holdfast.PermitSemaphore) {
-	t.Helper()
-	_, err := s.Delete(background)
-	kit.OK(t, err)
-	time.Sleep(kit.CallsLive)
+// expire has the other client let the semaphore live for so long.
+func (s *stage) expire(d time.Duration) {
+	s.T.Helper()
+	wantDid(s.T, true)(s.theirs.Expire(background, d))
 }
 
 // An answer that was under way while the semaphore got another end says nothing about that: it
@@ -30,34 +31,28 @@ func cleared(t *testing.T, s *holdfast.PermitSemaphore) {
 func TestLateAnswersDoNotMoveTheEnd(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		for _, ends := range []bool{false, true} { // before the late answer is made
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
-				c, d := w.Client()
-				other, _ := w.Client()
-				s, operator := c.NewPermitSemaphore("x", holdfast.Permits(1)), other.NewPermitSemaphore("x", holdfast.Permits(1))
-				h := kit.Must(t)(s.Lock(background, fixed(leased, 10*time.Minute)...))
+			on(t, "", 0, func(s *stage) {
+				s.made(1)
+				h := s.acquire(1, fixed(leased, 10*time.Minute)...)
 				time.Sleep(1100 * time.Millisecond)
 				if ends {
-					expire(t, operator, 8*time.Second)
+					s.expire(8 * time.Second)
 					time.Sleep(200 * time.Millisecond)
 				}
-				kit.Once(d, "renew", memdriver.Fault{DelayReply: time.Second})
-				extended := make(chan error, 1)
-				go func() { extended <- h.Extend(background, time.Hour) }()
+				kit.Once(s.d, "renew", memdriver.Fault{DelayReply: time.Second})
+				extended := kit.Aside(func() error { return h.Extend(background, time.Hour) })
 				time.Sleep(200 * time.Millisecond)
+				start := time.Now()
 				if ends {
-					expire(t, operator, holdfast.NoExpiry)
+					s.expire(holdfast.NoExpiry)
 					<-extended
 					time.Sleep(20 * time.Second)
-					kit.OK(t, h.Context().Err())
-					kit.OK(t, h.Unlock())
+					kit.OK(t, h.Context().Err(), h.Unlock())
 				} else {
-					start := time.Now()
-					expire(t, operator, 4*time.Second)
+					s.expire(4 * time.Second)
 					<-extended
 					lostWithin(t, h, start, 3900*time.Millisecond, 4*time.Second)
-					kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 				}
-				cleared(t, s)
 			})
 		}
 	}
@@ -67,99 +62,123 @@ func TestLateAnswersDoNotMoveTheEnd(t *testing.T) {
 // the earlier one is near, and if nobody says so.
 func TestHoldsOutliveAnEarlierEnd(t *testing.T) {
 	for _, later := range []time.Duration{holdfast.NoExpiry, time.Hour} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			c, _ := w.Client()
-			other, _ := w.Client()
-			s, operator := c.NewPermitSemaphore("x", holdfast.Permits(1)), other.NewPermitSemaphore("x")
-			h := kit.Must(t)(s.Lock(background))
+		on(t, "", 0, func(s *stage) {
+			s.made(1)
+			h := s.acquire(1)
 			time.Sleep(2 * time.Second)
-			expire(t, operator, 25*time.Second)
+			s.expire(25 * time.Second)
 			time.Sleep(24 * time.Second)
-			expire(t, operator, later)
+			s.expire(later)
 			time.Sleep(2 * time.Minute)
-			kit.OK(t, h.Context().Err())
-			kit.OK(t, h.Unlock())
-			cleared(t, s)
+			kit.OK(t, h.Context().Err(), h.Unlock())
 		})
 	}
 	for _, end := range []string{"5000", "20000"} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			c, _ := w.Client()
-			s := c.NewPermitSemaphore("x", holdfast.Permits(1))
-			kit.OK(t, kit.Must(t)(s.Lock(background)).Unlock())
-			w.Do("PEXPIRE", "x", end)
-			h := kit.Must(t)(s.Lock(background))
+		on(t, "", 0, func(s *stage) {
+			s.made(1)
+			kit.Unlock(t, s.acquire(1))
+			s.Do("PEXPIRE", "x", end)
+			h := s.acquire(1)
 			for range 120 { // as Redisson's expire does, which tells nobody
 				time.Sleep(time.Second)
-				w.Do("PEXPIRE", "x", end)
-				w.Do("PEXPIRE", "{x}:timeout", end)
+				s.Do("PEXPIRE", "x", end)
+				s.Do("PEXPIRE", "{x}:timeout", end)
 			}
-			kit.OK(t, h.Context().Err())
-			kit.OK(t, h.Unlock())
-			cleared(t, s)
+			kit.OK(t, h.Context().Err(), h.Unlock())
 		})
 	}
 }
 
 // What cannot be promised is not: the hold lasts as long as its semaphore.
 func TestExtendBeyondTheEnd(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		s := c.NewPermitSemaphore("x", holdfast.Permits(1))
-		h := kit.Must(t)(s.Lock(background))
-		expire(t, s, time.Minute)
+	on(t, "", 0, func(s *stage) {
+		s.made(1)
+		h := s.acquire(1)
+		s.expire(time.Minute)
 		kit.OK(t, h.Extend(background, 50*time.Second))
 		kit.WantError(t, h.Extend(background, time.Hour), holdfast.ErrInvalid)
 		if left := time.Until(h.Deadline()); left > time.Minute || left < 59*time.Second {
 			t.Errorf("the deadline is in %v", left)
 		}
 		kit.OK(t, h.Unlock())
-		cleared(t, s)
 	})
 }
 
-// A permit that Redis has not any more is told at the renewal that says so, also if another hold's
-// renewal of the same batch is not answered.
-func TestLossIsToldBesideAFailure(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		s := c.NewPermitSemaphore("x", holdfast.Permits(5000))
-		many := kit.Must(t)(s.Acquire(background, holdfast.MaxPermitsPerHold)) // its renewals go by themselves
-		one := kit.Must(t)(s.Lock(background))
-		time.Sleep(1100 * time.Millisecond)
-		id, err := hex.DecodeString(one.PermitIDs()[0].String())
-		kit.OK(t, err)
-		w.Do("ZREM", "{x}:timeout", string(id)) // as Redisson's release does, which tells nobody
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
-			return memdriver.Fault{LoseReply: call.Script.Name() == "renew" && len(call.Args) > holdfast.MaxPermitsPerHold}
-		})
-		lostWithin(t, one, time.Now(), 0, 10*time.Second)
-		d.SetFaults(nil)
-		kit.WantError(t, one.Unlock(), holdfast.ErrLost)
-		kit.OK(t, many.Unlock())
-		cleared(t, s)
-	})
+// A semaphore that ends takes the permits with it, so no hold is trusted beyond that:
+// whether its holder has acquired it before, or after the end was set.
+func TestHoldsEndWithTheirSemaphore(t *testing.T) {
+	for _, leased := range []bool{false, true} {
+		for _, permits := range []int{1, 2} {
+			on(t, "", 0, func(s *stage) {
+				s.made(4)
+				options := fixed(leased, time.Hour)
+				before := s.acquire(permits, options...)
+				time.Sleep(1100 * time.Millisecond)
+				for _, d := range []time.Duration{3 * time.Second, holdfast.NoExpiry} {
+					s.expire(d)
+					time.Sleep(200 * time.Millisecond)
+				}
+				time.Sleep(time.Minute)
+				kit.OK(t, before.Context().Err()) // it does not end any more
+				start := time.Now()
+				s.expire(5 * time.Second)
+				after := s.acquire(permits, options...)
+				if left := time.Until(after.Deadline()); left > 5*time.Second || left < 4*time.Second {
+					t.Errorf("acquired for %v", left)
+				}
+				if lives := s.PTTL("{x}:timeout"); lives != s.PTTL("x") {
+					t.Errorf("the permits live for %v", lives)
+				}
+				var lost *holdfast.LostError
+				for _, h := range []*holdfast.Hold{before, after} {
+					lostWithin(t, h, start, 4*time.Second, 5*time.Second)
+					if cause := context.Cause(h.Context()); !errors.As(cause, &lost) || lost.Reason != holdfast.LostLeaseOver {
+						t.Errorf("fixed %v: %v", leased, cause)
+					}
+				}
+				time.Sleep(kit.CallsLive)
+				s.WantReply("", "KEYS", "*")
+			})
+		}
+	}
 }
 
 // A permit that is acquired in the last millisecond of its semaphore ends with it.
 func TestPermitInTheLastMillisecond(t *testing.T) {
 	for _, permits := range []int{1, 2} {
-		kit.Fake(t, func(t *testing.T, w *kit.World) {
-			c, _ := w.Client()
-			s := c.NewPermitSemaphore("x")
-			wantDid(t, true)(s.TrySetPermits(background, 4))
-			w.Do("PEXPIRE", "x", "10")
-			for w.Do("PTTL", "x") != "0" {
+		on(t, "", 0, func(s *stage) {
+			wantDid(t, true)(s.permits.TrySetPermits(background, 4))
+			s.Do("PEXPIRE", "x", "10")
+			for s.Do("PTTL", "x") != "0" {
 				time.Sleep(100 * time.Microsecond)
 			}
-			h, err := s.TryAcquire(background, permits)
+			h, err := s.permits.TryAcquire(background, permits)
 			time.Sleep(2 * time.Second)
 			if err == nil {
 				kit.WantLost(t, h)
 				kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 			}
-			w.WantReply("0", "EXISTS", "x", "{x}:timeout")
-			time.Sleep(kit.CallsLive)
+			s.WantReply("0", "EXISTS", "x", "{x}:timeout")
 		})
 	}
+}
+
+// A permit that Redis has not any more is told at the renewal that says so, also if another hold's
+// renewal of the same batch is not answered.
+func TestLossIsToldBesideAFailure(t *testing.T) {
+	on(t, "permits", 5000, func(s *stage) {
+		many := s.acquire(holdfast.MaxPermitsPerHold) // its renewals go by themselves
+		one := s.acquire(1)
+		time.Sleep(1100 * time.Millisecond)
+		id, err := hex.DecodeString(one.PermitIDs()[0].String())
+		kit.OK(t, err)
+		s.Do("ZREM", "{x}:timeout", string(id)) // as Redisson's release does, which tells nobody
+		s.Do("INCR", "x")
+		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseReply: call.Script.Name() == "renew" && len(call.Args) > holdfast.MaxPermitsPerHold}
+		})
+		lostWithin(t, one, time.Now(), 0, 10*time.Second)
+		s.d.SetFaults(nil)
+		kit.Unlock(t, many)
+	})
 }

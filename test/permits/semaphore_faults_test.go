@@ -16,14 +16,10 @@ import (
 )
 
 func TestSemaphoreTakesAndGives(t *testing.T) {
-	kit.CounterWorld(t, 5, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		s := c.NewUnleasedSemaphore("x")
-		seen := kit.Count(d)
+	on(t, "semaphore", 5, func(w *stage) {
+		s, seen := w.semaphore, kit.Count(w.d)
 		kit.OK(t, s.Acquire(background, 3), s.TryAcquire(background, 2), s.Release(4))
-		if n := seen.All(); n != 3 {
-			t.Errorf("%d round trips, want 3", n)
-		}
+		want(t, 3)(seen.All(), nil) // round trips
 		w.WantReply("4", "GET", "x")
 		kit.WantError(t, s.TryAcquire(background, 5), holdfast.ErrLocked)
 		start := time.Now()
@@ -32,11 +28,9 @@ func TestSemaphoreTakesAndGives(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		w.WantReply("0", "EXISTS", "holdfast_next:{x}")
 		wantDid(t, false)(s.TrySetPermits(background, 9))
-		if n, err := s.Drain(background); n != 4 || err != nil {
-			t.Error(n, err)
-		}
+		want(t, 4)(s.Drain(background))
 		kit.OK(t, s.AddPermits(background, -2))
-		wantFree(t, s, -2)
+		want(t, -2)(kit.Available(s))
 		kit.OK(t, s.AddPermits(background, 7))
 	})
 }
@@ -62,27 +56,25 @@ func TestS14_SemaphoreHasOneEffect(t *testing.T) {
 	}
 	for i := range steps {
 		t.Run(fmt.Sprint(steps[i].script, i), func(t *testing.T) {
-			underFaults(t, "semaphore", 5, func(t *testing.T, w *kit.World, c *holdfast.Client, once func(string)) {
-				s := c.NewUnleasedSemaphore("x")
+			underFaults(t, "semaphore", 5, func(s *stage, once func(string)) {
 				for j, step := range steps {
 					if j == i {
 						once(step.script)
 					}
-					kit.OK(t, step.do(s))
-					w.WantReply(step.want, "GET", "x")
+					kit.OK(s.T, step.do(s.semaphore))
+					s.WantReply(step.want, "GET", "x")
 				}
 				time.Sleep(time.Minute)
 			})
 		})
 	}
-	underFaults(t, "semaphore", 5, func(t *testing.T, w *kit.World, c *holdfast.Client, once func(string)) {
-		s := c.NewUnleasedSemaphore("y")
+	underFaults(t, "", 0, func(s *stage, once func(string)) {
 		once("set")
-		wantDid(t, true)(s.TrySetPermits(background, 1))
-		w.WantReply("1", "GET", "y")
+		wantDid(s.T, true)(s.semaphore.TrySetPermits(background, 1))
+		s.WantReply("1", "GET", "x")
 		time.Sleep(30 * time.Second)
-		w.WantReply("1", "GET", "y")
-		wantDid(t, true)(s.Delete(background))
+		s.WantReply("1", "GET", "x")
+		wantDid(s.T, true)(s.semaphore.Delete(background))
 	})
 }
 
@@ -92,34 +84,31 @@ func TestUndoingHasOneEffect(t *testing.T) {
 	for name, fault := range kit.Faults {
 		for _, many := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, many), func(t *testing.T) {
-				kit.CounterWorld(t, 5, func(t *testing.T, w *kit.World) {
-					c, d := w.Client()
+				on(t, "semaphore", 5, func(s *stage) {
 					n, wait := 2, time.Millisecond
 					if many {
 						n, wait = 6, 0
 					}
-					var mu sync.Mutex
-					first := map[string]memdriver.Fault{"undo": fault}
-					d.SetFaults(func(call driver.Call) memdriver.Fault {
-						mu.Lock()
-						defer mu.Unlock()
-						f, hit := first[call.Script.Name()]
-						delete(first, call.Script.Name())
-						if !hit && call.Script.Name() == "acquire" {
+					var undo sync.Once
+					s.d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+						switch call.Script.Name() {
+						case "undo":
+							undo.Do(func() { f = fault })
+						case "acquire":
 							f = memdriver.Fault{DelayRequest: wait, DelayReply: time.Millisecond}
 						}
 						return f
 					})
 					for after := range 4 { // during the first try, or the one that reserves
 						ctx, cancel := context.WithTimeout(background, time.Duration(after)*time.Millisecond+500*time.Microsecond)
-						if err := c.NewUnleasedSemaphore("x").Acquire(ctx, n); err == nil {
-							kit.OK(t, c.NewUnleasedSemaphore("x").Release(n))
+						if err := s.semaphore.Acquire(ctx, n); err == nil {
+							kit.OK(t, s.semaphore.Release(n))
 						}
 						cancel()
 					}
 					time.Sleep(4 * time.Second)
-					w.WantReply("5", "GET", "x")
-					w.WantReply("0", "EXISTS", "holdfast_next:{x}")
+					s.WantReply("5", "GET", "x")
+					s.WantReply("0", "EXISTS", "holdfast_next:{x}")
 				})
 			})
 		}
@@ -129,70 +118,59 @@ func TestUndoingHasOneEffect(t *testing.T) {
 // What Redis took without saying so, before it went away, is given back when it
 // is there again; what was to be released is released.
 func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
-	kit.CounterWorld(t, 5, func(t *testing.T, w *kit.World) {
-		c, d := w.Client()
-		s := c.NewUnleasedSemaphore("x")
-		d.SetFaults(func(call driver.Call) memdriver.Fault { // what undoes it does not arrive
+	on(t, "semaphore", 5, func(s *stage) {
+		outage := func(had string) { // it ends
+			t.Helper()
+			s.WantReply(had, "GET", "x")
+			time.Sleep(20 * time.Second)
+			s.WantReply(had, "GET", "x")
+			s.d.SetFaults(nil)
+			time.Sleep(5 * time.Second)
+			s.WantReply("5", "GET", "x")
+		}
+		s.d.SetFaults(func(call driver.Call) memdriver.Fault { // what undoes it does not arrive
 			acquires := call.Script.Name() == "acquire"
 			return memdriver.Fault{LoseReply: acquires, LoseRequest: !acquires}
 		})
-		var failed *holdfast.BackendError
-		if err := s.TryAcquire(background, 2); !errors.As(err, &failed) || !failed.MayHaveRun {
-			t.Errorf("TryAcquire: %v", err)
-		}
-		w.WantReply("3", "GET", "x")
-		time.Sleep(20 * time.Second)
-		d.SetFaults(nil)
-		time.Sleep(5 * time.Second)
-		w.WantReply("5", "GET", "x")
+		wantBackend(t, s.semaphore.TryAcquire(background, 2))
+		outage("3")
 
-		kit.OK(t, s.Acquire(background, 2))
-		kit.Silent(d, memdriver.Fault{Refuse: errors.New("connection refused")})
+		kit.OK(t, s.semaphore.Acquire(background, 2))
+		kit.Silent(s.d, memdriver.Fault{Refuse: errors.New("connection refused")})
 		start := time.Now()
-		if err := s.Release(2); !errors.As(err, &failed) || !failed.MayHaveRun {
-			t.Errorf("Release: %v", err)
-		}
+		wantBackend(t, s.semaphore.Release(2))
 		within(t, start, 0, holdfast.DefaultTimeout)
-		time.Sleep(20 * time.Second)
-		w.WantReply("3", "GET", "x")
-		d.SetFaults(nil)
-		time.Sleep(5 * time.Second)
-		w.WantReply("5", "GET", "x")
+		outage("3")
 	})
 }
 
 // A9: nothing but its end removes a semaphore's time to live.
 func TestA9_TimeToLiveStays(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		s := c.NewUnleasedSemaphore("x")
+	on(t, "", 0, func(w *stage) {
+		s, p := w.semaphore, w.permits
 		wantDid(t, true)(s.TrySetPermits(background, 5))
 		wantDid(t, true)(s.Expire(background, time.Minute))
 		kit.OK(t, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 3), s.AddPermits(background, -1))
-		if n, err := s.Drain(background); n != 6 || err != nil {
-			t.Error(n, err)
-		}
+		want(t, 6)(s.Drain(background))
 		wantDid(t, true)(s.ReleaseIfExists(1))
+		kit.OK(t, p.AddPermits(background, 2), p.AddPermits(background, -1))
 		if ttl := w.PTTL("x"); ttl != time.Minute {
 			t.Errorf("lives for %v", ttl)
 		}
 		time.Sleep(time.Minute)
 		wantDid(t, false)(s.ReleaseIfExists(1))
 		w.WantReply("0", "EXISTS", "x")
-		time.Sleep(2 * time.Minute)
 	})
 }
 
 // What holdfast keeps to know calls again is forgotten again.
 func TestCallsAreForgotten(t *testing.T) {
-	kit.CounterWorld(t, 1, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		s := c.NewUnleasedSemaphore("x")
+	on(t, "semaphore", 1, func(s *stage) {
 		for range 100 {
-			kit.OK(t, s.Acquire(background, 1), s.Release(1))
+			kit.OK(t, s.semaphore.Acquire(background, 1), s.semaphore.Release(1))
 			time.Sleep(time.Second)
 		}
-		if n, err := strconv.Atoi(w.Do("ZCARD", "holdfast_calls:{x}")); n > 160 || err != nil { // 2 a second, for 73 s
+		if n, err := strconv.Atoi(s.Do("ZCARD", "holdfast_calls:{x}")); n > 160 || err != nil { // 2 a second, for 73 s
 			t.Errorf("%d calls are kept, %v", n, err)
 		}
 	})

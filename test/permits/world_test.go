@@ -2,9 +2,11 @@ package permits
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -13,36 +15,69 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// latchWorld is kit.Fake with a latch at n, which is gone at the end, as is everything else.
-func latchWorld(t *testing.T, n int, f func(t *testing.T, w *kit.World)) {
-	t.Helper()
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
-		wantDid(t, true)(c.NewLatch("x").TrySetCount(background, n))
-		t.Cleanup(func() { time.Sleep(kit.CallsLive) })
-		f(t, w)
-	})
+func TestMain(m *testing.M) { kit.Main(m) }
+
+var background = context.Background()
+
+// stage is a server where something is counted at x, under fake time, and two clients.
+type stage struct {
+	*kit.World
+
+	c, other        *holdfast.Client
+	d               *memdriver.Driver         // c's
+	permits, theirs *holdfast.PermitSemaphore // by c, and by the other one
+	semaphore       *holdfast.UnleasedSemaphore
+	latch           *holdfast.Latch
 }
 
-// worlds are those of a semaphore or a latch at n, by what it is.
-var worlds = map[string]func(t *testing.T, n int, f func(t *testing.T, w *kit.World)){
-	"permits": kit.PermitsWorld, "semaphore": kit.CounterWorld, "latch": latchWorld,
+// on runs f where there are n permits of a semaphore with leases ("permits") or without ("semaphore"), or a latch is at n. Permits
+// are there again at the end, and then nothing else is left; a latch has gone. With any other kind there is nothing, and what stands
+// at x at the end is deleted.
+func on(t *testing.T, kind string, n int, f func(s *stage)) {
+	t.Helper()
+	begin := func(_ *testing.T, w *kit.World) {
+		s := &stage{World: w}
+		s.c, s.d = w.Client()
+		s.other, _ = w.Client()
+		s.permits, s.theirs = s.c.NewPermitSemaphore("x"), s.other.NewPermitSemaphore("x")
+		s.semaphore, s.latch = s.c.NewUnleasedSemaphore("x"), s.c.NewLatch("x")
+		if kind == "latch" {
+			wantDid(w.T, true)(s.latch.TrySetCount(background, n))
+		}
+		f(s)
+	}
+	switch kind {
+	case "permits":
+		kit.PermitsWorld(t, n, begin)
+	case "semaphore":
+		kit.CounterWorld(t, n, begin)
+	default:
+		kit.Fake(t, func(t *testing.T, w *kit.World) {
+			t.Cleanup(func() {
+				if kind != "latch" {
+					w.Do("DEL", "x")
+				}
+				time.Sleep(kit.CallsLive)
+			})
+			begin(t, w)
+		})
+	}
 }
 
 // underFaults runs f with each fault, which hits the next call of a script that is named to once.
-func underFaults(
-	t *testing.T, kind string, n int,
-	f func(t *testing.T, w *kit.World, c *holdfast.Client, once func(script string)),
-) {
+func underFaults(t *testing.T, kind string, n int, f func(s *stage, once func(script string))) {
 	t.Helper()
 	for name, fault := range kit.Faults {
 		t.Run(name, func(t *testing.T) {
-			worlds[kind](t, n, func(t *testing.T, w *kit.World) {
-				c, d := w.Client()
-				f(t, w, c, func(script string) { kit.Once(d, script, fault) })
-			})
+			on(t, kind, n, func(s *stage) { f(s, func(script string) { kit.Once(s.d, script, fault) }) })
 		})
 	}
+}
+
+// acquire is c's, which has to succeed.
+func (s *stage) acquire(n int, options ...holdfast.LockOption) *holdfast.Hold {
+	s.T.Helper()
+	return kit.Must(s.T)(s.permits.Acquire(background, n, options...))
 }
 
 // wantDid checks whether a call has done something.
@@ -56,6 +91,17 @@ func wantDid(t *testing.T, want bool) func(did bool, err error) {
 	}
 }
 
+// want checks a number.
+func want(t *testing.T, n int) func(got int, err error) {
+	t.Helper()
+	return func(got int, err error) {
+		t.Helper()
+		if got != n || err != nil {
+			t.Errorf("%d, %v; want %d", got, err, n)
+		}
+	}
+}
+
 // within checks that so much time has passed.
 func within(t *testing.T, since time.Time, least, most time.Duration) {
 	t.Helper()
@@ -64,31 +110,40 @@ func within(t *testing.T, since time.Time, least, most time.Duration) {
 	}
 }
 
-// lostWithin waits until a hold is lost, and checks when that was.
+// lostWithin waits until a hold is lost, and checks when that was. Unlock says so.
 func lostWithin(t *testing.T, h *holdfast.Hold, since time.Time, least, most time.Duration) {
 	t.Helper()
 	kit.LostAt(t, h, since)
 	within(t, since, least, most)
+	kit.WantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 }
 
-// wantFree checks how many permits are available.
-func wantFree(t *testing.T, s kit.Inspectable, want int) {
+// wantLease checks how long a permit is held.
+func (s *stage) wantLease(id holdfast.Owner, want time.Duration) {
+	s.T.Helper()
+	if left, err := kit.LeaseOf(s.theirs, id); left != want || err != nil {
+		s.T.Errorf("%v left, %v; want %v", left, err, want)
+	}
+}
+
+// wantBackend checks that Redis has failed, and may have done it.
+func wantBackend(t *testing.T, err error) {
 	t.Helper()
-	if free, err := kit.Available(s); free != want || err != nil {
-		t.Errorf("%d available, %v; want %d", free, err, want)
+	var failed *holdfast.BackendError
+	if !errors.As(err, &failed) || !failed.MayHaveRun {
+		t.Errorf("%v", err)
 	}
 }
 
 // refusing starts a call that waits, and returns what waits until it has failed.
 func refusing(t *testing.T, call func() error, want error) (wait func()) {
 	t.Helper()
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		kit.WantError(t, call(), want)
-	}()
-	return func() { <-gone }
+	gone := kit.Aside(call)
+	return func() { kit.WantError(t, <-gone, want) }
 }
+
+// errOf is the error of a call that returns something else, too.
+func errOf[T any](_ T, err error) error { return err }
 
 // fixed are the options of a hold with a lease of that length, if it is to have one.
 func fixed(yes bool, lease time.Duration) []holdfast.LockOption {
@@ -98,94 +153,98 @@ func fixed(yes bool, lease time.Duration) []holdfast.LockOption {
 	return []holdfast.LockOption{holdfast.FixedLease(lease)}
 }
 
-// announced returns what is announced on a channel, when it is asked.
-func announced(w *kit.World, channel string) func() []string {
-	var mu sync.Mutex
-	var said []string
-	listener := w.Server.Driver().Listen(func(e driver.Event) {
-		mu.Lock()
-		defer mu.Unlock()
+// announced returns what checks what was announced on a channel.
+func (s *stage) announced(channel string) (want func(payloads ...string)) {
+	said := make(chan string, 100)
+	listener := s.Server.Driver().Listen(func(e driver.Event) {
 		if e.Kind == driver.Message {
-			said = append(said, e.Payload)
+			said <- e.Payload
 		}
 	})
-	w.T.Cleanup(listener.Close)
+	s.T.Cleanup(listener.Close)
 	listener.Subscribe(channel)
-	time.Sleep(time.Millisecond)
-	return func() []string {
-		time.Sleep(time.Millisecond)
-		mu.Lock()
-		defer mu.Unlock()
-		return said
+	synctest.Wait()
+	return func(payloads ...string) {
+		s.T.Helper()
+		synctest.Wait()
+		var all []string
+		for len(said) > 0 {
+			all = append(all, <-said)
+		}
+		if !slices.Equal(all, payloads) {
+			s.T.Errorf("announced %v, want %v", all, payloads)
+		}
 	}
 }
 
 // counting is either semaphore, as far as taking and giving back go.
 type counting struct {
-	name string // in worlds
-	// acquire returns what gives the permits back.
-	acquire func(ctx context.Context, c *holdfast.Client, n int) (func() error, error)
+	*stage
+
+	name string // "permits" or "semaphore"
 }
 
-// world is one with n permits.
-func (k *counting) world(t *testing.T, n int, f func(t *testing.T, w *kit.World)) {
+// forBoth runs f for each semaphore, with n permits.
+func forBoth(t *testing.T, n int, f func(k counting)) {
 	t.Helper()
-	worlds[k.name](t, n, f)
-}
-
-var bothSemaphores = []counting{
-	{"permits", func(ctx context.Context, c *holdfast.Client, n int) (func() error, error) {
-		h, err := c.NewPermitSemaphore("x").Acquire(ctx, n)
-		return h.Unlock, err
-	}},
-	{"semaphore", func(ctx context.Context, c *holdfast.Client, n int) (func() error, error) {
-		s := c.NewUnleasedSemaphore("x")
-		return func() error { return s.Release(n) }, s.Acquire(ctx, n)
-	}},
-}
-
-// forBoth runs f for each semaphore, in a world of n permits.
-func forBoth(t *testing.T, n int, f func(t *testing.T, w *kit.World, k *counting)) {
-	t.Helper()
-	for _, k := range bothSemaphores {
-		t.Run(k.name, func(t *testing.T) {
-			k.world(t, n, func(t *testing.T, w *kit.World) { f(t, w, &k) })
+	for _, name := range []string{"permits", "semaphore"} {
+		t.Run(name, func(t *testing.T) {
+			on(t, name, n, func(s *stage) { f(counting{s, name}) })
 		})
 	}
 }
 
+// try acquires, and returns what gives back.
+func (k counting) try(ctx context.Context, c *holdfast.Client, n int) (func() error, error) {
+	if k.name == "permits" {
+		h, err := c.NewPermitSemaphore("x").Acquire(ctx, n)
+		return h.Unlock, err
+	}
+	s := c.NewUnleasedSemaphore("x")
+	return func() error { return s.Release(n) }, s.Acquire(ctx, n)
+}
+
 // take acquires, which has to succeed.
-func (k *counting) take(t *testing.T, c *holdfast.Client, n int) (back func() error) {
-	t.Helper()
-	back, err := k.acquire(background, c, n)
-	kit.OK(t, err)
+func (k counting) take(c *holdfast.Client, n int) (back func() error) {
+	k.T.Helper()
+	back, err := k.try(background, c, n)
+	kit.OK(k.T, err)
 	return back
 }
 
-// stream has so many clients take one permit each for a while, again and again,
-// until the returned function is called. That returns when they got in, since the
-// beginning.
-func (k *counting) stream(t *testing.T, w *kit.World, clients int, work time.Duration) (stop func() []time.Duration) {
-	t.Helper()
+// waits has the other client wait for n permits, which it does not get, until it is sent away.
+func (k counting) waits(n int) (away func()) {
+	ctx, cancel := context.WithCancel(background)
+	gone := refusing(k.T, func() error { return errOf(k.try(ctx, k.other, n)) }, context.Canceled)
+	time.Sleep(time.Second)
+	return func() {
+		cancel()
+		gone()
+	}
+}
+
+// stream has so many clients take one permit each for a while, again and again, until the returned function is called. That returns
+// when they got in, since the beginning.
+func (k counting) stream(clients int, work time.Duration) (stop func() []time.Duration) {
 	ctx, cancel := context.WithCancel(background)
 	start := time.Now()
 	var mu sync.Mutex
 	var in []time.Duration
 	var wg sync.WaitGroup
 	for range clients {
-		c, _ := w.Client()
+		c, _ := k.Client()
 		wg.Go(func() {
 			for {
-				back, err := k.acquire(ctx, c, 1)
+				back, err := k.try(ctx, c, 1)
 				if err != nil {
-					kit.WantError(t, err, context.Canceled)
+					kit.WantError(k.T, err, context.Canceled)
 					return
 				}
 				mu.Lock()
 				in = append(in, time.Since(start))
 				mu.Unlock()
 				time.Sleep(work)
-				kit.OK(t, back())
+				kit.OK(k.T, back())
 			}
 		})
 		time.Sleep(time.Millisecond)
@@ -194,20 +253,5 @@ func (k *counting) stream(t *testing.T, w *kit.World, clients int, work time.Dur
 		cancel()
 		wg.Wait()
 		return in
-	}
-}
-
-// callers gives callers up after several times, while a call suffers from several faults.
-func callers(t *testing.T, f func(t *testing.T, fault memdriver.Fault, after time.Duration)) {
-	t.Helper()
-	for name, fault := range map[string]memdriver.Fault{
-		"slow":       {DelayRequest: 10 * time.Millisecond, DelayReply: 10 * time.Millisecond},
-		"reply lost": {DelayRequest: 10 * time.Millisecond, LoseReply: true},
-		"very late":  {DelayRequest: 2200 * time.Millisecond},
-		"repeated":   {DelayReply: 10 * time.Millisecond, Repeat: true, RepeatAfter: 5 * time.Millisecond},
-	} {
-		for _, after := range []time.Duration{0, time.Millisecond, 15 * time.Millisecond, 20 * time.Millisecond} {
-			t.Run(fmt.Sprint(name, after), func(t *testing.T) { f(t, fault, after) })
-		}
 	}
 }

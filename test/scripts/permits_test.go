@@ -295,18 +295,40 @@ func TestPermitsRights(t *testing.T) {
 	`)
 }
 
-// A permit that is kept for one who waits outside of the line is not granted to those in it.
+// A permit that is kept for one who waits outside of the line is not granted to those in it. Nothing is kept for who wants more than
+// there are, nor for who has not asked for long.
 func TestPermitsOutside(t *testing.T) {
 	inMemory(t, "semaphore", 2, func(s *stage) {
 		s.play(`
 			a tries               | done
 			b tries               | done
+			many3 waits           | refused   | a 30s b 30s  | -  |
 			outside2 waits        | refused   | a 30s b 30s  | -  |
 			in asks n             | refused 0 | a 30s b 30s  | in |
 			a releases            | done      | b 30s        | in |
 			b releases            | done      | -            | in |
 			outside2 waits        | done      | outside2 30s | in |
 			outside2 releases     | done      | in 3s        | -  | in:n
+			outside2 waits        | refused   | in 3s        | -  |
+			x tries               | refused   | in 3s        | -  |
+			time 2s
+			in asks m             | done      | in 30s       | -  |
+			time 2498ms
+			x tries               | refused   | in 27.502s   | -  |
+			time 1ms
+			x tries               | done      | in 27.501s x 30s | - |
+		`)
+	})
+}
+
+// A semaphore that was deleted while permits were held, and is made anew, has as many as it was given: those that are held still count.
+func TestPermitsMadeAnew(t *testing.T) {
+	inMemory(t, "semaphore", 3, func(s *stage) {
+		s.play(`
+			a2 tries              | done      | a2 30s
+			redis DEL LOCK
+			permits made 3        | done      | a2 30s
+			a2 releases           | done      | -
 		`)
 	})
 }

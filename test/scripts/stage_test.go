@@ -220,7 +220,7 @@ func (s *stage) play(story string) {
 //	no turn            from now on nothing is left to those
 //	turn 20ms          for so long it is
 //	redis DEL LOCK     as Redis is asked: LOCK, LINE, ASKS, TURN, TIMES, HELD and KEPT are its keys, @a is an owner
-//	permits add 3      or set
+//	permits add 3      or set; or made, if there are none
 //	a vanishes         what it holds has ended by itself
 func (s *stage) step(what string, want ...string) {
 	s.t.Helper()
@@ -259,7 +259,7 @@ func (s *stage) step(what string, want ...string) {
 			r = protocol.Permits{Name: s.name}.Add(once, n)
 		} else {
 			s.total = n
-			r = protocol.Permits{Name: s.name}.Set(once, n, true)
+			r = protocol.Permits{Name: s.name}.Set(once, n, verb == "set")
 		}
 	default:
 		a = s.actor(strings.Split(who, ",")[0])
