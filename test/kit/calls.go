@@ -16,19 +16,22 @@ import (
 	"github.com/holdfast-go/holdfast/memdriver"
 )
 
+// begun sends what a call returns, which is made in a goroutine of its own.
+func begun[T any](call func() T) <-chan T {
+	done := make(chan T, 1)
+	go func() { done <- call() }()
+	return done
+}
+
 // BeginShutdown begins Shutdown, and sends what it returns.
 func BeginShutdown(c *holdfast.Client) <-chan error {
-	done := make(chan error, 1)
-	go func() { done <- c.Shutdown(background) }()
-	return done
+	return begun(func() error { return c.Shutdown(background) })
 }
 
 // Aside makes a call in a goroutine of its own, and sends what it returns.
 func Aside(call func() error) <-chan error {
-	done := make(chan error, 1)
-	go func() { done <- call() }()
-	synctest.Wait()
-	return done
+	defer synctest.Wait()
+	return begun(call)
 }
 
 // Nothing checks that nothing has come yet.
@@ -41,13 +44,8 @@ func Nothing[T any](t *testing.T, from <-chan T, says string) {
 	}
 }
 
-// Forced is what can be taken by force.
-type Forced interface {
-	ForceUnlock(ctx context.Context, from ...holdfast.Owner) (bool, error)
-}
-
-// Force takes it from whoever holds it.
-func Force(t *testing.T, l Forced) {
+// Force takes a lock from whoever holds it.
+func Force(t *testing.T, l holdfast.Inspector) {
 	t.Helper()
 	if did, err := l.ForceUnlock(background); !did || err != nil {
 		t.Fatalf("ForceUnlock: %v, %v", did, err)
@@ -109,13 +107,11 @@ type Result struct {
 
 // Begin makes a call in a goroutine of its own.
 func Begin(call func() (*holdfast.Hold, error)) <-chan Result {
-	done := make(chan Result, 1)
-	go func() {
+	defer synctest.Wait()
+	return begun(func() Result {
 		h, err := call()
-		done <- Result{h, err}
-	}()
-	synctest.Wait()
-	return done
+		return Result{h, err}
+	})
 }
 
 // OK ends the test if one of the errors is not nil.
@@ -187,9 +183,7 @@ func (c *Calls) All() (sum int) {
 func Must(t *testing.T) func(*holdfast.Hold, error) *holdfast.Hold {
 	return func(h *holdfast.Hold, err error) *holdfast.Hold {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		OK(t, err)
 		return h
 	}
 }

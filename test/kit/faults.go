@@ -34,9 +34,7 @@ var Faults = map[string]memdriver.Fault{
 }
 
 // Once makes a fault happen to the next call of a script.
-func Once(d *memdriver.Driver, script string, f memdriver.Fault) {
-	OnceFrom(d, script, time.Time{}, f)
-}
+func Once(d *memdriver.Driver, script string, f memdriver.Fault) { Nth(d, script, f) }
 
 // OnceFrom is [Once] for the first call from then on; those before it are refused.
 func OnceFrom(d *memdriver.Driver, script string, from time.Time, f memdriver.Fault) {
@@ -56,17 +54,16 @@ func OnceFrom(d *memdriver.Driver, script string, from time.Time, f memdriver.Fa
 // LostRequest loses what is sent.
 var LostRequest = memdriver.Fault{LoseRequest: true}
 
-// Nth makes the n-th (1-based) call of a script suffer, counted from now.
+// Nth makes the next calls of a script suffer these, one each.
 func Nth(d *memdriver.Driver, script string, fs ...memdriver.Fault) {
 	var n atomic.Int32
-	d.SetFaults(func(c driver.Call) memdriver.Fault {
-		if c.Script.Name() != script {
-			return memdriver.Fault{}
+	d.SetFaults(func(c driver.Call) (f memdriver.Fault) {
+		if c.Script.Name() == script {
+			if i := int(n.Add(1)) - 1; i < len(fs) {
+				return fs[i]
+			}
 		}
-		if i := int(n.Add(1)) - 1; i < len(fs) {
-			return fs[i]
-		}
-		return memdriver.Fault{}
+		return f
 	})
 }
 
@@ -76,9 +73,7 @@ func Silent(d *memdriver.Driver, f memdriver.Fault) {
 }
 
 // Away makes Redis unreachable for a driver, as if its process had crashed.
-func Away(d *memdriver.Driver) {
-	d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{LoseRequest: true} })
-}
+func Away(d *memdriver.Driver) { Silent(d, LostRequest) }
 
 // Spy makes a driver remember the arguments of its calls, and returns them.
 func Spy(d *memdriver.Driver) func() [][]string {

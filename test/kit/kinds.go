@@ -35,10 +35,7 @@ type Kind struct {
 	rival Maker
 	// Readers makes a lock of which several are held at once, but not beside the
 	// rival; nil if there is none.
-	Readers Maker
-	// setUp is called once for each name, before it is used; nil: nothing to do.
-	setUp func(t *testing.T, c *holdfast.Client, name string)
-
+	Readers   Maker
 	Mode      string // of its holders
 	Nests     bool   // an owner may hold it more than once
 	Polls     bool   // who waits does not listen
@@ -47,23 +44,16 @@ type Kind struct {
 	ByMessage bool   // a hold may begin with the message that it was granted
 	Anonymous bool   // who is refused is not told who holds it
 
-	// Stands reads, without the library, how often each owner holds the lock.
-	Stands func(do ask, name string) map[string]int
-	// Lives reads how long the owner holds it if nothing is renewed.
-	Lives func(do ask, name, owner string) time.Duration
-	// Remains reports which keys stay for good; nil: none.
-	Remains func(name string) []string
+	fenced bool // its holds have tokens, and the key of the last one stays for good
 
-	// Scripts are what it asks.
-	Scripts protocol.Scripts
-	// Rights are what its user may do; the tests of them are in package rights.
-	Rights Rights
+	Scripts protocol.Scripts // what it asks
+	Rights  Rights           // what its user may do; the tests of them are in package rights
 }
 
 // MutexKind is the plain mutex.
 var MutexKind = &Kind{
 	Name: "mutex", Lock: MutexWith(), Nests: true, Line: true, ByMessage: true,
-	Stands: plainCounts, Lives: plainTTL, Scripts: protocol.MutexScripts, Rights: PlainRights,
+	Scripts: protocol.MutexScripts, Rights: PlainRights,
 }
 
 // Kinds are all kinds.
@@ -71,40 +61,40 @@ var Kinds = []*Kind{
 	MutexKind,
 	{
 		Name: "non-reentrant", Lock: MutexWith(holdfast.NonReentrant()), Line: true, ByMessage: true,
-		Stands: plainCounts, Lives: plainTTL, Scripts: protocol.MutexScripts, Rights: PlainRights,
+		Scripts: protocol.MutexScripts, Rights: PlainRights,
 	},
 	{
-		Name: "fenced", Lock: MutexWith(holdfast.Fenced()), Nests: true, Line: true,
-		Stands: plainCounts, Lives: plainTTL, Remains: tokenKey, Scripts: protocol.MutexScripts, Rights: PlainRights.And(tokenRights),
+		Name: "fenced", Lock: MutexWith(holdfast.Fenced()), Nests: true, Line: true, fenced: true,
+		Scripts: protocol.MutexScripts, Rights: PlainRights.And(tokenRights),
 	},
 	{
 		Name: "polling", Lock: MutexWith(holdfast.Polling(time.Millisecond, 128*time.Millisecond)), Nests: true, Polls: true,
-		Stands: plainCounts, Lives: plainTTL, Scripts: protocol.MutexScripts, Rights: pollingRights,
+		Scripts: protocol.MutexScripts, Rights: pollingRights,
 	},
 	{
-		Name: "fair", Lock: fair(), Nests: true, Queues: true, ByMessage: true, Scripts: protocol.FairScripts,
-		Stands: plainCounts, Lives: plainTTL, Rights: fairRights,
+		Name: "fair", Lock: fair(), Nests: true, Queues: true, ByMessage: true,
+		Scripts: protocol.FairScripts, Rights: fairRights,
 	},
 	{
-		Name: "fair, fenced", Lock: fair(holdfast.Fenced()), Nests: true, Queues: true, Scripts: protocol.FairScripts,
-		Stands: plainCounts, Lives: plainTTL, Remains: tokenKey, Rights: fairRights.And(tokenRights),
+		Name: "fair, fenced", Lock: fair(holdfast.Fenced()), Nests: true, Queues: true, fenced: true,
+		Scripts: protocol.FairScripts, Rights: fairRights.And(tokenRights),
 	},
 	{
 		Name: "reader", Lock: Reader(), Mode: "read", rival: Writer(), Readers: Reader(), Nests: true, Line: true, ByMessage: true,
-		Stands: ReadCounts, Lives: ReadTTL, Scripts: protocol.ReadScripts, Rights: readerRights,
+		Scripts: protocol.ReadScripts, Rights: readerRights,
 	},
-	{
-		Name: "writer", Lock: Writer(), Mode: "write", Readers: Reader(), Nests: true, Line: true, ByMessage: true,
-		Stands: writeCounts, Lives: plainTTL, Scripts: protocol.WriteScripts, Rights: writerRights,
-	},
-	{
-		Name: "writer, writers first", Lock: Writer(holdfast.WritersFirst()), Mode: "write", Readers: Reader(), Nests: true, Line: true, ByMessage: true,
-		Stands: writeCounts, Lives: plainTTL, Scripts: protocol.WriteScripts, Rights: writerRights.And(writersFirstRights),
-	},
-	{
-		Name: "writer, fenced", Lock: Writer(holdfast.Fenced()), Mode: "write", Readers: Reader(), Nests: true, Line: true,
-		Stands: writeCounts, Lives: plainTTL, Remains: tokenKey, Scripts: protocol.WriteScripts, Rights: writerRights.And(tokenRights),
-	},
+	writer("writer", writerRights),
+	writer("writer, writers first", writerRights.And(writersFirstRights), holdfast.WritersFirst()),
+	writer("writer, fenced", writerRights.And(tokenRights), holdfast.Fenced()),
+}
+
+// writer is a kind of write side.
+func writer(name string, rights Rights, options ...holdfast.RWOption) *Kind {
+	fenced := slices.ContainsFunc(rights.Keys, func(key string) bool { return key == tokenRights.Keys[0] })
+	return &Kind{
+		Name: name, Lock: Writer(options...), Mode: "write", Readers: Reader(), Nests: true, Line: true, ByMessage: !fenced, fenced: fenced,
+		Scripts: protocol.WriteScripts, Rights: rights,
+	}
 }
 
 // MutexWith makes mutexes with options.
@@ -151,7 +141,7 @@ func (k *Kind) Channel(name string) string {
 }
 
 // Fenced reports whether its holds have tokens.
-func (k *Kind) Fenced() bool { return k.Remains != nil }
+func (k *Kind) Fenced() bool { return k.fenced }
 
 // Shared reports whether several owners may hold the lock at once.
 func (k *Kind) Shared() bool { return k.rival != nil }
@@ -159,22 +149,16 @@ func (k *Kind) Shared() bool { return k.rival != nil }
 // Left returns which of the keys should not be there when nobody holds the locks
 // of these names.
 func (k *Kind) Left(keys []string, names ...string) []string {
-	var stay []string
-	for _, name := range names {
-		if k.Remains != nil {
-			stay = append(stay, k.Remains(name)...)
-		}
-	}
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
-		return slices.Contains(stay, key) || strings.HasPrefix(key, "holdfast_turn:") // it stays for a second at most
+		name, token := strings.CutPrefix(key, "redisson_lock_token:")
+		tagged := func(other string) bool { return Tagged(other) == name }
+		return k.fenced && token && slices.ContainsFunc(names, tagged) || strings.HasPrefix(key, "holdfast_turn:") // it stays for a second at most
 	})
 }
 
 // LineKey is who stands in line, and AsksKey what they have asked; see protocol/lua/line.lua.
 func LineKey(name string) string { return "holdfast_line:" + Tagged(name) }
 func AsksKey(name string) string { return "holdfast_asks:" + Tagged(name) }
-
-func tokenKey(name string) []string { return []string{"redisson_lock_token:" + Tagged(name)} }
 
 // Tagged is the name with a hash tag, as it stands in other keys.
 func Tagged(name string) string {
@@ -201,26 +185,27 @@ func PTTL(do ask, key string) time.Duration {
 	return time.Duration(Number(do("PTTL", key)[0])) * time.Millisecond
 }
 
-// A plain lock is a hash of owner -> count.
-func plainCounts(do ask, name string) map[string]int {
-	counts := map[string]int{}
-	for owner, count := range Pairs(do, name) {
-		counts[owner] = Number(count)
+// Stands reads, without the library, how often each owner holds the lock. A plain lock is a hash of owner -> count;
+// a writer's field has :write behind it.
+func (k *Kind) Stands(do ask, name string) map[string]int {
+	if k.Mode == "read" {
+		return ReadCounts(do, name)
 	}
-	return counts
-}
-
-func plainTTL(do ask, name, _ string) time.Duration { return PTTL(do, name) }
-
-// A writer's field in the hash has :write behind it.
-func writeCounts(do ask, name string) map[string]int {
 	counts := map[string]int{}
 	for field, count := range Pairs(do, name) {
-		if owner, ok := strings.CutSuffix(field, ":write"); ok {
+		if owner, writes := strings.CutSuffix(field, ":write"); writes == (k.Mode == "write") {
 			counts[owner] = Number(count)
 		}
 	}
 	return counts
+}
+
+// Lives reads how long the owner holds it if nothing is renewed.
+func (k *Kind) Lives(do ask, name, owner string) time.Duration {
+	if k.Mode == "read" {
+		return ReadTTL(do, name, owner)
+	}
+	return PTTL(do, name)
 }
 
 // ReadHold is the key of the i-th hold of a reader, counted from 1.
@@ -293,10 +278,6 @@ func FakeKind(t *testing.T, k *Kind, f func(t *testing.T, w *World)) {
 	t.Helper()
 	Fake(t, func(t *testing.T, w *World) {
 		w.Kind = k
-		if k.setUp != nil {
-			c, _ := w.Client()
-			k.setUp(t, c, "x")
-		}
 		f(t, w)
 	})
 }
@@ -313,11 +294,7 @@ func (w *World) Mutex(c *holdfast.Client, name string) *holdfast.Mutex {
 
 // Use returns a lock of another name.
 func (w *World) Use(c *holdfast.Client, name string) AnyLock {
-	w.T.Helper()
 	w.Names = append(w.Names, name)
-	if w.Kind.setUp != nil {
-		w.Kind.setUp(w.T, c, name)
-	}
 	return w.Kind.Lock(c, name)
 }
 
@@ -379,21 +356,9 @@ func (p *Platform) Ask(t *testing.T, name string) ask {
 	}
 }
 
-// Fresh returns the name of a lock that is ready for use.
-func (p *Platform) Fresh(t *testing.T, k *Kind) string {
-	t.Helper()
-	name := Fresh()
-	p.SetUp(t, k, name)
-	return name
-}
-
-// SetUp makes the lock of a name ready for use.
-func (p *Platform) SetUp(t *testing.T, k *Kind, name string) {
-	t.Helper()
-	if k.setUp != nil {
-		k.setUp(t, p.Client(t), name)
-	}
-}
+// Fresh is a name that no other test has. No kind has to be set up: SetUp stays until nobody calls it.
+func (*Platform) Fresh(*testing.T, *Kind) string  { return Fresh() }
+func (*Platform) SetUp(*testing.T, *Kind, string) {}
 
 // WantCount checks what stands in Redis: one owner, so many times; 0 is nothing.
 func (p *Platform) WantCount(t *testing.T, k *Kind, name string, owner holdfast.Owner, count int) {
@@ -455,12 +420,6 @@ func (p *Platform) AwaitWaiter(t *testing.T, k *Kind, name string) {
 // Inspectable is what can be inspected.
 type Inspectable interface {
 	Inspect(ctx context.Context) (holdfast.State, error)
-}
-
-// IsLocked reports whether anybody holds it.
-func IsLocked(l Inspectable) (bool, error) {
-	s, err := l.Inspect(background)
-	return s.Locked(), err
 }
 
 // HoldCount is how often an owner holds it.

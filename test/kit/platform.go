@@ -75,40 +75,9 @@ func OnCluster(s *redistest.Cluster) func(*testing.T, string, ...string) []strin
 	}
 }
 
-// Direct is cli without a process for each command.
-func Direct(t *testing.T, s *redistest.Server) func(*testing.T, string, ...string) []string {
-	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return func(t *testing.T, _ string, args ...string) []string {
-		t.Helper()
-		command := make([]any, len(args))
-		for i, arg := range args {
-			command[i] = arg
-		}
-		reply, err := rdb.Do(background, command...).Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			t.Fatalf("%q: %v", args, err)
-		}
-		switch reply := reply.(type) {
-		case []any:
-			var all []string
-			for _, item := range reply {
-				all = append(all, fmt.Sprint(item))
-			}
-			return all
-		case map[any]any:
-			var all []string
-			for field, value := range reply {
-				all = append(all, fmt.Sprint(field), fmt.Sprint(value))
-			}
-			return all
-		case nil:
-			return nil
-		default:
-			return []string{fmt.Sprint(reply)}
-		}
-	}
+// Direct is [CLI].
+func Direct(_ *testing.T, s *redistest.Server) func(*testing.T, string, ...string) []string {
+	return CLI(s)
 }
 
 // Lines are those of a text; none if it is empty.

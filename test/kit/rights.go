@@ -123,16 +123,10 @@ func Known(t *testing.T, rules []string) []string {
 	})
 }
 
-// Allow makes a user, or changes what it may do.
+// Allow makes a user, or changes what it may do: this, and nothing else.
 func Allow(t *testing.T, s *redistest.Server, user string, rules []string) {
 	t.Helper()
-	s.Cli(t, SetUser(t, user, rules)...)
-}
-
-// SetUser is the command that gives a user these rights, and no others.
-func SetUser(t *testing.T, user string, rules []string) (command []string) {
-	t.Helper()
-	return append([]string{"ACL", "SETUSER", user, "reset", "on", ">pw"}, Known(t, rules)...)
+	s.Cli(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">pw"}, Known(t, rules)...)...)
 }
 
 // Limited is the server as a user with these rights reaches it.
@@ -155,16 +149,6 @@ func LimitedTo(addrs []string, client, user string) *Platform {
 
 // Soon is before a waiter would look by itself.
 const Soon = 2 * time.Second
-
-// Within reports whether something happens soon.
-func Within(ok func() bool) bool {
-	for end := time.Now().Add(Soon); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return true
-		}
-	}
-	return false
-}
 
 // NotPublishing are rules of a user who may do all but publish: it lacks the
 // command, or the channel.

@@ -86,18 +86,7 @@ func (w *World) WantCount(name string, owner holdfast.Owner, count int) {
 }
 
 // PTTL returns the time to live of a key.
-func (w *World) PTTL(name string) time.Duration {
-	w.T.Helper()
-	reply, err := w.Server.Do("PTTL", name)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	ms, ok := reply.(int64)
-	if !ok {
-		w.T.Fatalf("PTTL: %T", reply)
-	}
-	return time.Duration(ms) * time.Millisecond
-}
+func (w *World) PTTL(name string) time.Duration { return PTTL(w.Ask, name) }
 
 var background = context.Background()
 

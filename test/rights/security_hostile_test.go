@@ -106,7 +106,7 @@ func vandals(k *kit.Kind) (all []vandal) {
 			add("mode "+what+" of one who writes", true, command{"HSET", "NAME", "mode", text, strangersOwner + ":write", "1"})
 			add("next "+what, false, command{"SET", next, text})
 		}
-		if k.Remains != nil {
+		if k.Fenced() {
 			add("token "+what, false, command{"SET", token, text})
 			add("token and count "+what, true, command{"SET", token, text}, holds(strangersOwner, text))
 		}
@@ -289,7 +289,7 @@ func (s *hostileServer) meet(t *testing.T, k *kit.Kind, c *holdfast.Client, v va
 		if v.held {
 			t.Error("it was granted")
 		}
-		if k.Remains != nil && h.Token() <= 0 {
+		if k.Fenced() && h.Token() <= 0 {
 			t.Errorf("the token is %d", h.Token())
 		}
 		if err := bounded(t, "Unlock", h.Unlock); err != nil {
@@ -349,7 +349,7 @@ func (s *hostileServer) force(t *testing.T, k *kit.Kind, c *holdfast.Client, nam
 		return err
 	}
 	err = bounded(t, "Lock", lock)
-	if errors.Is(err, holdfast.ErrOtherKind) && k.Remains != nil { // its token is none
+	if errors.Is(err, holdfast.ErrOtherKind) && k.Fenced() { // its token is none
 		s.do(t)("DEL", "redisson_lock_token:"+kit.Tagged(name))
 		err = lock()
 	}
