@@ -315,7 +315,7 @@ var mutants = []mutant{
 		new: "reader) > 9",
 	},
 	{
-		name: "read-write: readers starve a writer", in: "write_acquire.lua", suite: tests(rw, "TestL15_WritersFirst"),
+		name: "read-write: readers starve a writer", in: "write_acquire.lua", suite: tests(line, "TestRWLineWritersFirst"),
 		old: "ARGV[9] ~= '0'",
 		new: "ARGV[9] == 'never'",
 	},
@@ -572,7 +572,7 @@ var mutants = []mutant{
 		new: "if held then",
 	},
 	{
-		name: "fair: what was granted to one who leaves is nobody's", in: "fair_leave.lua", suite: tests(fair, "TestL5_WhoLeavesPassesTheMessageOn"),
+		name: "fair: what was granted to one who leaves is nobody's", in: "fair_leave.lua", suite: tests(line, "TestLineL1_Leaving"),
 		old: "if held or free and next == me then",
 		new: "if free and next == me then",
 	},

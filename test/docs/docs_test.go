@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -21,6 +22,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/typecheck"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
+
+func TestMain(m *testing.M) { kit.Main(m) }
 
 // docPackages are what the pages may use, by the module that requires it.
 var docPackages = []typecheck.Module{
@@ -63,20 +66,17 @@ func TestDocsCompile(t *testing.T) {
 
 // goBlocks are the fenced blocks of Go in a page.
 func goBlocks(text string) (blocks []string) {
-	var block *strings.Builder
-	for line := range strings.Lines(text) {
-		switch trimmed := strings.TrimSpace(line); {
-		case trimmed == "```go":
-			block = &strings.Builder{}
-		case trimmed == "```" && block != nil:
-			blocks = append(blocks, block.String())
-			block = nil
-		case block != nil:
-			block.WriteString(line)
-		}
+	for _, found := range goBlock.FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, found[1])
 	}
 	return blocks
 }
+
+// goBlock is a block of Go, and fenced is any.
+var (
+	goBlock = regexp.MustCompile("(?ms)^[ \t]*```go\n(.*?)^[ \t]*```$")
+	fenced  = regexp.MustCompile("(?ms)^[ \t]*```.*?^[ \t]*```[^\n]*\n")
+)
 
 // inScope is what statements, and declarations, find there.
 const inScope = `
@@ -183,16 +183,7 @@ func TestDocsLinks(t *testing.T) {
 // prose is the text of a page without its blocks of code.
 func prose(t *testing.T, page string) string {
 	t.Helper()
-	var kept strings.Builder
-	code := false
-	for line := range strings.Lines(read(t, page)) {
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			code = !code
-		} else if !code {
-			kept.WriteString(line)
-		}
-	}
-	return kept.String()
+	return fenced.ReplaceAllString(read(t, page), "")
 }
 
 // headings are the names by which the headings of a page are linked to.
@@ -257,21 +248,13 @@ func importsHere(t *testing.T, of string) (all []string) {
 	if of == "." || strings.HasPrefix(of, "driver") {
 		dir = filepath.Join("../..", of)
 	}
-	sources := glob(t, filepath.Join(dir, "*.go"))
-	if len(sources) == 0 {
-		t.Fatalf("there is no package %s", of)
-	}
-	for _, source := range sources {
-		if strings.HasSuffix(source, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ImportsOnly)
-		kit.OK(t, err)
-		for _, imported := range file.Imports {
-			path := strings.Trim(imported.Path.Value, `"`)
-			if other, ours := strings.CutPrefix(path, "github.com/holdfast-go/holdfast/"); ours {
-				all = append(all, strings.TrimPrefix(other, "internal/"))
-			}
+	everywhere := build.Default
+	everywhere.UseAllFiles = true
+	found, err := everywhere.ImportDir(dir, 0)
+	kit.OK(t, err)
+	for _, path := range found.Imports {
+		if other, ours := strings.CutPrefix(path, "github.com/holdfast-go/holdfast/"); ours {
+			all = append(all, strings.TrimPrefix(other, "internal/"))
 		}
 	}
 	return all
@@ -387,5 +370,24 @@ func outline(t *testing.T, path string) (all []string) {
 		code = code != fence
 	}
 	end()
+	return all
+}
+
+// read is the text of a file.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	kit.OK(t, err)
+	return string(text)
+}
+
+// glob are the files that patterns match.
+func glob(t *testing.T, patterns ...string) (all []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		kit.OK(t, err)
+		all = append(all, found...)
+	}
 	return all
 }

@@ -58,31 +58,6 @@ func (s *stage) suffers(script string, faults ...memdriver.Fault) {
 	time.Sleep(time.Minute)
 }
 
-// A try is under way when its waiter gives up, and arrives after the waiter has
-// left: its place goes at once, not when the belief in it ends.
-func TestL6_DelayedTry(t *testing.T) {
-	for name, fault := range map[string]memdriver.Fault{
-		"late":       {DelayRequest: 1500 * time.Millisecond},
-		"reply lost": {DelayRequest: 1500 * time.Millisecond, LoseReply: true},
-		"twice":      {Repeat: true, RepeatAfter: 15 * time.Millisecond, DelayReply: 20 * time.Millisecond},
-	} {
-		for _, after := range []time.Duration{0, 10 * time.Millisecond, time.Second} {
-			t.Run(fmt.Sprint(name, "/", after), func(t *testing.T) {
-				fake(t, func(s *stage) {
-					c, d := s.Client()
-					kit.Once(d, "acquire", fault)
-					waiter := s.standAs(c, d)
-					time.Sleep(after)
-					waiter.Cancel(nil)
-					time.Sleep(5 * time.Second)
-					s.wantNoLine()
-					s.release()
-				})
-			})
-		}
-	}
-}
-
 // An acquire that was not answered, and comes after its hold was given back, keeps no place in line, also if a later
 // acquire of the same owner was not answered at once either.
 func TestLateAcquireKeepsNoPlaceAfterTheHold(t *testing.T) {

@@ -12,63 +12,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // The fair lock under fake time: the line over processes, and whichever way one
 // leaves it.
-
-func TestFairFirstComeFirstServedOverProcesses(t *testing.T) {
-	fake(t, func(s *stage) {
-		shared, d := s.Client()
-		line := make([]*kit.Standing, 12)
-		for i := range line {
-			if i%3 == 0 {
-				line[i] = s.standAs(shared, d)
-			} else {
-				line[i] = s.stand()
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		s.wantLine(line...)
-		time.Sleep(6 * time.Minute) // longer than the first's score, and than any belief
-		s.wantLine(line...)
-		for i, waiter := range line {
-			s.h = waiter.Within(t, s.release(), 0)
-			for _, later := range line[i+1:] {
-				if !later.Waits() {
-					t.Fatalf("two hold it, or one came before its turn")
-				}
-			}
-			time.Sleep(5 * time.Second)
-			if left := len(line) - i - 1; left > 0 { // and the clock's two
-				s.WantReply(fmt.Sprint(left+2), "ZCARD", kit.HeartbeatsKey)
-			}
-		}
-		s.release()
-	})
-}
-
-// Each waiter asks every three seconds and is told once; the others are not.
-func TestFairWaitingIsCheap(t *testing.T) {
-	fake(t, func(s *stage) {
-		c, d := s.Client()
-		seen := kit.Count(d)
-		const n = 50
-		line := make([]*kit.Standing, n)
-		for i := range line {
-			line[i] = s.standAs(c, d)
-		}
-		time.Sleep(time.Minute)
-		waiting := seen.Of("acquire")
-		s.release()
-		s.takeTurns(line...)
-		if told := seen.Of("acquire") - waiting; waiting > n*(2+60*2/3) || told > 2*n {
-			t.Errorf("%d tries of %d waiters in a minute, and then %d to hand it to them", waiting, n, told)
-		}
-	})
-}
 
 // A14: one who does not wait takes no place, not for a moment, and is refused
 // while others stand in line.
@@ -133,29 +81,6 @@ func TestL6_WhoeverLeavesIsOutOfTheLine(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// L5: the first in line is told, and gives up at that very moment: the next one
-// is told in its place.
-func TestL5_WhoLeavesPassesTheMessageOn(t *testing.T) {
-	for offset := -12 * time.Millisecond; offset <= 12*time.Millisecond; offset += time.Millisecond {
-		fake(t, func(s *stage) {
-			first, second := s.stand(holdfast.Wait(time.Minute)), s.stand()
-			for _, waiter := range []*kit.Standing{first, second} {
-				kit.Silent(waiter.D, memdriver.Fault{DelayRequest: 5 * time.Millisecond, DelayReply: 5 * time.Millisecond})
-			}
-			time.Sleep(time.Minute + offset)
-			start := s.release()
-			if h, ok := <-first.Got; ok {
-				kit.Unlock(t, h)
-			} else {
-				kit.WantError(t, first.Err, holdfast.ErrLocked)
-			}
-			s.takeTurns(second)
-			s.within(start, 100*time.Millisecond)
-			time.Sleep(time.Second)
-		})
 	}
 }
 

@@ -75,9 +75,31 @@ func OnCluster(s *redistest.Cluster) func(*testing.T, string, ...string) []strin
 	}
 }
 
-// Direct is [CLI].
-func Direct(_ *testing.T, s *redistest.Server) func(*testing.T, string, ...string) []string {
-	return CLI(s)
+// Direct is [CLI] on one connection. A text is one element, whatever lines it has.
+func Direct(t *testing.T, s *redistest.Server) func(*testing.T, string, ...string) []string {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return func(t *testing.T, _ string, args ...string) (all []string) {
+		t.Helper()
+		command := make([]any, len(args))
+		for i, arg := range args {
+			command[i] = arg
+		}
+		reply, err := rdb.Do(background, command...).Result()
+		if errors.Is(err, redis.Nil) {
+			return nil
+		}
+		OK(t, err)
+		items, several := reply.([]any)
+		if !several {
+			items = []any{reply}
+		}
+		for _, item := range items {
+			all = append(all, fmt.Sprint(item))
+		}
+		return all
+	}
 }
 
 // Lines are those of a text; none if it is empty.

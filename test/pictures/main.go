@@ -64,22 +64,27 @@ func makeAll(ctx context.Context, dir string) (err error) {
 	}
 	for _, p := range all {
 		fmt.Println(p.name)
-		if p.before != nil {
-			if err := p.before(ctx, s); err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
-			}
-		}
-		screen, err := p.take(ctx, temp)
-		if err != nil {
+		if err := p.make(ctx, s, temp, dir); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		picture, err := draw(screen, p.columns(), p.about)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, p.name+".svg"), picture, 0o644); err != nil {
-			return err
 		}
 	}
 	return nil
+}
+
+// make takes the picture and writes it.
+func (p shot) make(ctx context.Context, s *scene, temp, dir string) error {
+	if p.before != nil {
+		if err := p.before(ctx, s); err != nil {
+			return err
+		}
+	}
+	screen, err := p.take(ctx, temp)
+	if err != nil {
+		return err
+	}
+	picture, err := draw(screen, p.columns(), p.about)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, p.name+".svg"), picture, 0o644)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/goredisdriver"
@@ -32,15 +33,9 @@ type scene struct {
 	waiting sync.WaitGroup
 }
 
-// silence is a log of nothing.
-type silence struct{}
-
-// Printf implements the log of the Redis client.
-func (silence) Printf(context.Context, string, ...any) {}
-
 // setUp starts the server and takes the locks.
 func setUp(ctx context.Context, temp string) (s *scene, err error) {
-	redis.SetLogger(silence{}) // what goes wrong is in the errors
+	logging.Disable() // what goes wrong is in the errors
 	s = &scene{}
 	s.server = exec.CommandContext(ctx, "redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", temp)
 	if err := s.server.Start(); err != nil {

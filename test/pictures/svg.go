@@ -48,18 +48,16 @@ func draw(screen string, columns int, about string) ([]byte, error) {
 			return nil, fmt.Errorf("line %d, %q: %w", n+1, line, err)
 		}
 		var text strings.Builder
-		column := 0
+		x := float64(margin)
 		for _, r := range runs {
-			wide := utf8.RuneCountInString(r.text) // no command writes wide characters
-			if r.reverse {
-				fmt.Fprintf(&out, `<rect class="back" x="%s" y="%d" width="%s" height="%d"/>`+"\n",
-					pixels(margin+float64(column)*cellWidth), margin+n*lineHeight, pixels(float64(wide)*cellWidth), lineHeight)
+			wide := float64(utf8.RuneCountInString(r.text)) * cellWidth // no command writes wide characters
+			if r.reverse != "" {
+				fmt.Fprintf(&out, `<rect class="back" x="%s" y="%d" width="%s" height="%d"/>`+"\n", pixels(x), margin+n*lineHeight, pixels(wide), lineHeight)
 			}
 			if strings.TrimSpace(r.text) != "" {
-				fmt.Fprintf(&text, `<tspan x="%s" textLength="%s"%s>%s</tspan>`,
-					pixels(margin+float64(column)*cellWidth), pixels(float64(wide)*cellWidth), r.class(), escaped(r.text))
+				fmt.Fprintf(&text, `<tspan x="%s" textLength="%s"%s>%s</tspan>`, pixels(x), pixels(wide), r.class(), escaped(r.text))
 			}
-			column += wide
+			x += wide
 		}
 		if text.Len() > 0 {
 			fmt.Fprintf(&out, `<text y="%d" xml:space="preserve">%s</text>`+"\n", margin+n*lineHeight+fontSize, text.String())
@@ -78,11 +76,8 @@ func escaped(text string) string {
 	return out.String()
 }
 
-// style is how text is written.
-type style struct {
-	bold, faint, reverse bool
-	colour               int // 0: none, 1 to 7
-}
+// style is how text is written: the classes of it. Where several set a colour, the last of the sheet does.
+type style struct{ reverse, colour, faint, bold string }
 
 // run is text in one style.
 type run struct {
@@ -91,19 +86,8 @@ type run struct {
 	text string
 }
 
-func (s *style) class() string {
-	var classes []string
-	switch {
-	case s.reverse:
-		classes = append(classes, "reverse")
-	case s.colour > 0:
-		classes = append(classes, "c"+strconv.Itoa(s.colour))
-	case s.faint:
-		classes = append(classes, "faint")
-	}
-	if s.bold {
-		classes = append(classes, "bold")
-	}
+func (s style) class() string {
+	classes := strings.Fields(s.reverse + " " + s.colour + " " + s.faint + " " + s.bold)
 	if len(classes) == 0 {
 		return ""
 	}
@@ -115,11 +99,12 @@ var graphic = regexp.MustCompile("\x1b\\[([0-9;]*)m|[\x0e\x0f]")
 
 // read takes a line apart. What a line sets holds for the next, too.
 func (s *style) read(line string) (runs []run, err error) {
-	for line != "" {
-		at := graphic.FindStringSubmatchIndex(line)
-		text := line
-		if at != nil {
-			text = line[:at[0]]
+	sequences := graphic.FindAllStringSubmatch(line, -1)
+	for i, text := range graphic.Split(line, -1) {
+		if i > 0 && sequences[i-1][0][0] == '\x1b' {
+			if err := s.set(sequences[i-1][1]); err != nil {
+				return nil, err
+			}
 		}
 		if strings.ContainsRune(text, '\x1b') {
 			return nil, fmt.Errorf("an escape sequence that sets no style: %q", text)
@@ -127,57 +112,39 @@ func (s *style) read(line string) (runs []run, err error) {
 		if text != "" {
 			runs = append(runs, run{*s, text})
 		}
-		if at == nil {
-			return runs, nil
-		}
-		if at[2] >= 0 {
-			if err := s.set(line[at[2]:at[3]]); err != nil {
-				return nil, err
-			}
-		}
-		line = line[at[1]:]
 	}
 	return runs, nil
-}
-
-// switches are what the numbers of a sequence do that are no colours.
-var switches = map[int]func(*style){
-	0:  func(s *style) { *s = style{} },
-	1:  func(s *style) { s.bold = true },
-	2:  func(s *style) { s.faint = true },
-	7:  func(s *style) { s.reverse = true },
-	22: func(s *style) { s.bold, s.faint = false, false },
-	27: func(s *style) { s.reverse = false },
-	39: func(s *style) { s.colour = 0 },
-	49: func(*style) {}, // no background
-	90: func(s *style) { s.colour = 7 },
 }
 
 // set changes the style by the numbers of a sequence.
 func (s *style) set(numbers string) error {
 	for text := range strings.SplitSeq(numbers, ";") {
-		n, err := strconv.Atoi(orZero(text))
-		if err != nil {
-			return err
-		}
-		change, found := switches[n]
+		n, err := strconv.Atoi("0" + text) // no number is 0
 		switch {
-		case found:
-			change(s)
-		case n >= 31 && n <= 37:
-			s.colour = n - 30
-		case n >= 91 && n <= 97:
-			s.colour = n - 90
+		case err != nil:
+			return err
+		case n == 0:
+			*s = style{}
+		case n == 1:
+			s.bold = "bold"
+		case n == 2:
+			s.faint = "faint"
+		case n == 7:
+			s.reverse = "reverse"
+		case n == 22:
+			s.bold, s.faint = "", ""
+		case n == 27:
+			s.reverse = ""
+		case n == 39:
+			s.colour = ""
+		case n == 49: // no background
+		case n == 90:
+			s.colour = "c7"
+		case n >= 31 && n <= 37, n >= 91 && n <= 97:
+			s.colour = fmt.Sprint("c", n%10)
 		default:
 			return fmt.Errorf("the pictures have no style %d, of %q", n, numbers)
 		}
 	}
 	return nil
-}
-
-func orZero(text string) string {
-	if text == "" {
-		return "0"
-	}
-	return text
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,14 +30,7 @@ type step struct {
 	until string // a pattern
 }
 
-func (p shot) columns() int { return orElse(p.wide, 80) }
-
-func orElse(n, other int) int {
-	if n == 0 {
-		return other
-	}
-	return n
-}
+func (p shot) columns() int { return cmp.Or(p.wide, 80) }
 
 // seen is for how long a step may take until that is to be seen which it waits for.
 const seen = 30 * time.Second
@@ -54,7 +48,7 @@ func (p shot) take(ctx context.Context, temp string) (screen string, err error) 
 		"env", "-i", "PATH=" + temp + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + temp, "LANG=C.UTF-8", "TERM=screen-256color", "PS1=$ ", "HISTFILE=/dev/null", "MANPAGER=cat", "MANROFFOPT=-c",
 		"HOLDFAST_REDIS=redis://" + address, "bash", "--norc", "--noprofile",
 	}
-	_, err = tmux(append([]string{"new-session", "-d", "-x", strconv.Itoa(p.columns()), "-y", strconv.Itoa(orElse(p.high, 24)), "-c", temp}, shell...)...)
+	_, err = tmux(append([]string{"new-session", "-d", "-x", strconv.Itoa(p.columns()), "-y", strconv.Itoa(cmp.Or(p.high, 24)), "-c", temp}, shell...)...)
 	if err != nil {
 		return "", err
 	}

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/test/kit"
@@ -17,17 +15,13 @@ import (
 func TestRightsToExpireAndDelete(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
+	admin := adminOf(s)
 	use := func(without string) error {
 		name := kit.Fresh()
-		r := kit.ScriptRights.And(kit.Rights{Commands: []string{"exists", "pexpire", "persist", "del"}, Keys: []string{"NAME", "*{NAME}*"}}).And(kit.ClientRights["go-redis"])
-		var rules []string
-		for _, rule := range r.Rules(name) {
-			if rule != "+"+without {
-				rules = append(rules, rule)
-			}
-		}
-		c := kit.Limited(t, s, "go-redis", name, rules).Client(t)
+		rights := kit.ScriptRights.And(kit.ClientRights["go-redis"]).And(kit.Rights{
+			Commands: []string{"exists", "pexpire", "persist", "del"}, Keys: []string{"NAME", "*{NAME}*"},
+		})
+		c := kit.Limited(t, s, "go-redis", name, lessOne(rights.Rules(name), "+"+without, name)).Client(t)
 		admin.Do(t, name, "SET", name, "3")
 		semaphore := c.NewUnleasedSemaphore(name)
 		for _, d := range []time.Duration{time.Hour, holdfast.NoExpiry} {

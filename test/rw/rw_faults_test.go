@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -93,77 +92,6 @@ func TestP6_CrashedReadersAreDropped(t *testing.T) {
 			kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
 		}
 	})
-}
-
-// L15: readers who overlap keep a writer out for as long as they like, unless it
-// goes first.
-func TestL15_WritersFirst(t *testing.T) {
-	for first, options := range map[bool][]holdfast.RWOption{false: nil, true: {holdfast.WritersFirst()}} {
-		t.Run(fmt.Sprint(first), func(t *testing.T) {
-			fake(t, func(s *stage) {
-				ctx, stop := context.WithCancel(background)
-				defer stop()
-				for i := range 2 {
-					go func() {
-						time.Sleep(time.Duration(i) * 5 * time.Millisecond)
-						for ctx.Err() == nil {
-							h, err := s.m.RLock(ctx)
-							if err != nil {
-								return
-							}
-							time.Sleep(10 * time.Millisecond) // the other one comes in between
-							s.unlock(h)
-						}
-					}()
-				}
-				time.Sleep(50 * time.Millisecond)
-				other, _ := s.Client()
-				h, err := other.NewRWMutex("x", options...).Lock(background, holdfast.Wait(2*time.Second))
-				if (err == nil) != first {
-					s.Errorf("WritersFirst %v: %v", first, err)
-				}
-				if err == nil {
-					s.unlock(h)
-				}
-				stop()
-				synctest.Wait()
-				time.Sleep(time.Second)
-			})
-		})
-	}
-}
-
-// A writer for whom readers make way, and who gives up or dies, is not waited for.
-func TestWritersFirst_WhoGivesUp(t *testing.T) {
-	for name, dies := range map[string]bool{"gives up": false, "dies": true} {
-		t.Run(name, func(t *testing.T) {
-			fake(t, func(s *stage) {
-				r := s.read(s.other)
-				ctx, cancel := context.WithCancel(background)
-				failed := kit.Begin(func() (*holdfast.Hold, error) {
-					return s.c.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx)
-				})
-				time.Sleep(time.Second)
-				_, err := s.other.RLocker().TryLock(background)
-				kit.WantError(s.T, err, holdfast.ErrLocked)
-				s.unlock(s.must(s.other.RLocker().TryLock(r.Context())))
-				start, most := time.Now(), 1100*time.Millisecond
-				if dies {
-					kit.Away(s.d)
-					most = 11 * time.Second
-				} else {
-					time.AfterFunc(time.Second, cancel)
-				}
-				s.unlock(s.read(s.other))
-				if took := time.Since(start); took > most {
-					s.Errorf("the reader got in after %v", took)
-				}
-				cancel()
-				kit.WantError(s.T, (<-failed).Err, context.Canceled)
-				s.unlock(r)
-			})
-		})
-	}
 }
 
 // A writer who has given up is not waited for, whatever happened to what it
@@ -372,7 +300,9 @@ func TestKeysOfALockThatIsGone(t *testing.T) {
 func TestReservationWithoutExpiry(t *testing.T) {
 	fake(t, func(s *stage) {
 		sent := kit.Count(s.d)
+		r := s.read(s.other)
 		s.Do("SET", protocol.ReservationKey("x"), "nobody:1", "PX", "20000")
+		s.unlock(s.must(s.other.RLocker().TryLock(r.Context())), r) // who reads already makes way for nobody
 		_, err := s.m.RLock(background, holdfast.Wait(10*time.Second))
 		kit.WantError(s.T, err, holdfast.ErrLocked)
 		if n := sent.Of("acquire"); n > 3+10 { // who stands in line asks every second

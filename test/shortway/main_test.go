@@ -1,23 +1,18 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"fmt"
 	"go/ast"
-	"go/build"
-	"go/parser"
 	"go/token"
 	"go/types"
-	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/typecheck"
+	"golang.org/x/tools/cover"
+	"golang.org/x/tools/go/packages"
 )
 
 // way is what one call passes through, in the root package and the internal ones.
@@ -42,8 +37,8 @@ func (w way) String() string {
 		w.calls, w.short, w.functions, w.files, w.turns, w.wide)
 }
 
-// module has all the code, and top is its folder.
-const module, top = "github.com/holdfast-go/holdfast", "../.."
+// module has all the code.
+const module = "github.com/holdfast-go/holdfast"
 
 // TestShortWay keeps the way of a free mutex short. It builds the command with counters, and reads what they say.
 func TestShortWay(t *testing.T) {
@@ -54,15 +49,15 @@ func TestShortWay(t *testing.T) {
 	program := filepath.Join(dir, "shortway")
 	run(t, "go", "build", "-o="+program, "-ldflags=-w", "-cover", "-covermode=atomic", "-coverpkg=.,"+module+","+module+"/internal/...", ".")
 	run(t, program)
-	var places []place
+	places := placesIn(t)
 	for _, call := range []string{"lock", "unlock"} {
 		profile := filepath.Join(dir, call+".txt")
 		run(t, "go", "tool", "covdata", "textfmt", "-i="+filepath.Join(dir, call), "-o="+profile)
-		blocks := readProfile(t, profile)
-		if places == nil {
-			places = placesIn(t, blocks)
+		passed, err := cover.ParseProfiles(profile)
+		if err != nil {
+			t.Fatal(err)
 		}
-		w, list := wayThrough(places, blocks)
+		w, list := wayThrough(places, passed)
 		t.Logf("%s: %v\n%s", call, w, list)
 		limit := longest[call]
 		if w.calls > limit.calls || w.functions > limit.functions || w.files > limit.files || w.turns > limit.turns || w.wide > limit.wide {
@@ -79,97 +74,53 @@ func run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// position is a line and a column.
-type position [2]int
-
-func (p position) before(q position) bool { return slices.Compare(p[:], q[:]) < 0 }
-
-// block is code that runs as a whole, and how often it has.
-type block struct {
-	from, to position
-	runs     int
-}
-
-// readProfile returns the blocks of each file.
-func readProfile(t *testing.T, name string) map[string][]block {
-	text, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
+// runs is how often the code at a place has run: the innermost block around it.
+func (p place) runs(profiles []*cover.Profile) (n int) {
+	i := slices.IndexFunc(profiles, func(profile *cover.Profile) bool { return profile.FileName == p.file })
+	if i < 0 {
+		return 0
 	}
-	defer text.Close()
-	blocks := map[string][]block{}
-	for lines := bufio.NewScanner(text); lines.Scan(); {
-		file, rest, _ := strings.Cut(strings.TrimPrefix(lines.Text(), module+"/"), ":")
-		var b block
-		var statements int
-		_, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.from[0], &b.from[1], &b.to[0], &b.to[1], &statements, &b.runs)
-		if err == nil && !strings.HasPrefix(file, "test/") && !strings.HasPrefix(file, "internal/instant/") { // else it is the first line, or not the library
-			blocks[file] = append(blocks[file], b)
+	for _, b := range profiles[i].Blocks { // in the order in which they begin
+		began := b.StartLine < p.at.Line || b.StartLine == p.at.Line && b.StartCol <= p.at.Column
+		ended := b.EndLine < p.at.Line || b.EndLine == p.at.Line && b.EndCol <= p.at.Column
+		if began && !ended {
+			n = b.Count
 		}
 	}
-	return blocks
-}
-
-// runs is how often the code at a position has run: the innermost block around it.
-func runs(blocks []block, at position) int {
-	var in block
-	for _, b := range blocks {
-		if !at.before(b.from) && at.before(b.to) && !b.from.before(in.from) {
-			in = b
-		}
-	}
-	return in.runs
+	return n
 }
 
 // place is where a function begins, or a mutex is locked.
 type place struct {
-	file  string
-	at    position
+	file  string // with the package's path
+	at    token.Position
 	what  string
 	mutex string // whose it is; empty: it is a function
 	short bool   // it has one line
 }
 
-// placesIn returns those of the packages that have these files.
-func placesIn(t *testing.T, files map[string][]block) (places []place) {
-	set := token.NewFileSet()
-	config := types.Config{Importer: typecheck.Importer(t, set, typecheck.Module{Dir: top, Paths: []string{"./..."}})}
-	dirs := map[string]bool{}
-	for file := range files {
-		dirs[path.Dir(file)] = true
+// placesIn returns those of the library.
+func placesIn(t *testing.T) (places []place) {
+	loaded, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: "../.."}, module, module+"/internal/...")
+	if err != nil || packages.PrintErrors(loaded) > 0 {
+		t.Fatal("the library does not load: ", err)
 	}
-	for dir := range dirs {
-		found, err := build.ImportDir(filepath.Join(top, dir), 0)
-		if err != nil {
-			t.Fatal(err)
+	for _, p := range loaded {
+		if p.PkgPath == module+"/internal/instant" {
+			continue
 		}
-		var parsed []*ast.File
-		for _, name := range found.GoFiles {
-			file, err := parser.ParseFile(set, filepath.Join(top, dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			parsed = append(parsed, file)
-		}
-		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-		if _, err := config.Check(dir, set, parsed, info); err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range parsed {
-			places = append(places, placesOf(file, set, info)...)
+		for _, file := range p.Syntax {
+			places = append(places, placesOf(file, p)...)
 		}
 	}
-	slices.SortStableFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.file, b.file), slices.Compare(a.at[:], b.at[:]))
-	})
 	return places
 }
 
 // placesOf returns those of a file.
-func placesOf(file *ast.File, set *token.FileSet, info *types.Info) (places []place) {
-	add := func(at token.Pos, p place) {
-		found := set.Position(at)
-		p.file, p.at = strings.TrimPrefix(found.Filename, top+"/"), position{found.Line, found.Column}
+func placesOf(file *ast.File, in *packages.Package) (places []place) {
+	add := func(pos token.Pos, p place) {
+		p.at = in.Fset.Position(pos)
+		p.file = in.PkgPath + "/" + filepath.Base(p.at.Filename)
 		places = append(places, p)
 	}
 	enter := func(what string, body *ast.BlockStmt) {
@@ -177,7 +128,7 @@ func placesOf(file *ast.File, set *token.FileSet, info *types.Info) (places []pl
 		if len(body.List) > 0 {
 			first = body.List[0].Pos()
 		}
-		add(first, place{what: what, short: set.Position(body.Lbrace).Line == set.Position(body.Rbrace).Line})
+		add(first, place{what: what, short: in.Fset.Position(body.Lbrace).Line == in.Fset.Position(body.Rbrace).Line})
 	}
 	function := ""
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -190,7 +141,7 @@ func placesOf(file *ast.File, set *token.FileSet, info *types.Info) (places []pl
 		case *ast.FuncLit:
 			enter("a function in "+function, n.Body)
 		case *ast.CallExpr:
-			if mutex := lockedBy(n, info); mutex != "" {
+			if mutex := lockedBy(n, in.TypesInfo); mutex != "" {
 				add(n.Pos(), place{what: "the mutex of " + mutex, mutex: mutex})
 			}
 		}
@@ -215,10 +166,10 @@ func lockedBy(call *ast.CallExpr, info *types.Info) string {
 }
 
 // wayThrough is what has run, and a list of it.
-func wayThrough(places []place, blocks map[string][]block) (w way, list string) {
+func wayThrough(places []place, passed []*cover.Profile) (w way, list string) {
 	files := map[string]bool{}
 	for _, p := range places {
-		n := runs(blocks[p.file], p.at)
+		n := p.runs(passed)
 		switch {
 		case n == 0:
 			continue
@@ -235,7 +186,7 @@ func wayThrough(places []place, blocks map[string][]block) (w way, list string) 
 				w.wide += n
 			}
 		}
-		list += fmt.Sprintf("%s:%d: %d of %s\n", p.file, p.at[0], n, p.what)
+		list += fmt.Sprintf("%s:%d: %d of %s\n", p.file, p.at.Line, n, p.what)
 	}
 	w.files = len(files)
 	return w, list
