@@ -109,8 +109,7 @@ func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
 					if prompt {
 						s.release()
 					} else {
-						_, err := s.mutex().TryLock(background)
-						kit.WantError(t, err, holdfast.ErrLocked)
+						kit.Fails(t, holdfast.ErrLocked)(s.mutex().TryLock(background))
 					}
 					answered := slices.Clone(line)
 					if reversed {

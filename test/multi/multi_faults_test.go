@@ -68,14 +68,12 @@ func TestMultiLockRefusedTakesNothing(t *testing.T) {
 			synctest.Wait() // the wait is over, so it is given back in the background
 			s.keys("b")
 		}
-		_, err := m.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
 		s.keys("b")
 		ctx, cancel := context.WithCancelCause(background)
 		why := errors.New("changed my mind")
 		time.AfterFunc(time.Second, func() { cancel(why) })
-		_, err = m.Lock(ctx)
-		kit.WantError(t, err, context.Canceled, why)
+		kit.Fails(t, context.Canceled, why)(m.Lock(ctx))
 		time.Sleep(time.Second)
 		s.keys("b")
 		s.unlock(h)
@@ -177,9 +175,7 @@ func TestMultiLockEndsWithAnyPart(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			start := time.Now()
 			kit.Force(t, s.c.NewMutex(name))
-			if took := kit.LostAt(t, h, start); took > 100*time.Millisecond {
-				t.Errorf("told after %v", took)
-			}
+			kit.Took(t, kit.LostAt(t, h, start), 0, 100*time.Millisecond, "told after %v")
 			for _, p := range h.Parts() {
 				if p.Context().Err() == nil {
 					t.Errorf("the context of %q goes on", p.Name())
@@ -258,13 +254,10 @@ func TestMultiLockOfBadInput(t *testing.T) {
 		}
 		m := s.multi("a", "b")
 		for _, option := range []holdfast.LockOption{holdfast.FixedLease(0), holdfast.FixedLease(time.Second), nil} {
-			_, err := m.Lock(background, option)
-			kit.WantError(t, err, holdfast.ErrInvalid)
+			kit.Fails(t, holdfast.ErrInvalid)(m.Lock(background, option))
 		}
-		_, err := m.TryLock(background, nil)
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		_, err = m.Lock(holdfast.WithOwner(background, holdfast.Owner{}))
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(m.TryLock(background, nil))
+		kit.Fails(t, holdfast.ErrInvalid)(m.Lock(holdfast.WithOwner(background, holdfast.Owner{})))
 		if n := seen.All(); n != 0 {
 			t.Errorf("%d calls", n)
 		}
@@ -280,8 +273,7 @@ func TestMultiLockOfOtherLockers(t *testing.T) {
 		h := s.lock(m)
 		s.w.WantCount("a", h.Parts()[0].Owner(), 1)
 		s.w.WantCount("b", h.Parts()[1].Owner(), 1)
-		_, err := m.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
 		s.w.Do("DEL", "a")
 		kit.LostAt(t, h, time.Now())
 		s.lost(h)
@@ -369,8 +361,7 @@ func TestCloseEndsAMultiLock(t *testing.T) {
 		s.w.WantCount("a", h.Parts()[0].Owner(), 1)
 		kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
 		s.keys("")
-		_, err := m.Lock(background)
-		kit.WantError(t, err, holdfast.ErrClosed)
+		kit.Fails(t, holdfast.ErrClosed)(m.Lock(background))
 		s.keys("")
 	})
 }

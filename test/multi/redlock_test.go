@@ -274,8 +274,7 @@ func TestGrantedTooLate(t *testing.T) {
 		held := []*holdfast.Hold{s.lock(s.c.NewMutex("x")), s.lock(s.Clients[1].NewMutex("x"))}
 		goOn := make(chan struct{})
 		late := s.Again(holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { <-goOn }}))
-		_, err := late.Redlock("x").TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
+		kit.Fails(t, holdfast.ErrLocked)(late.Redlock("x").TryLock(background))
 		close(goOn)
 		synctest.Wait()
 		s.Worlds[2].WantReply("", "KEYS", "*")
@@ -487,8 +486,7 @@ func TestLateServersJoinAFixedLease(t *testing.T) {
 		s.lost(h)
 		// The answer comes after the lease: no hold, and no endless trying.
 		s.Fault(memdriver.Fault{DelayReply: 100 * time.Millisecond}, 0, 1, 2)
-		_, err := s.Redlock("x").Lock(background, holdfast.FixedLease(50*time.Millisecond))
-		kit.WantError(t, err, holdfast.ErrLost)
+		kit.Fails(t, holdfast.ErrLost)(s.Redlock("x").Lock(background, holdfast.FixedLease(50*time.Millisecond)))
 		time.Sleep(time.Second)
 	})
 }
@@ -504,8 +502,7 @@ func TestCloseOfAMinority(t *testing.T) {
 		kit.OK(t, s.Clients[1].Close())
 		s.closed(h)
 		kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
-		_, err := s.Redlock("x").Lock(background)
-		kit.WantError(t, err, holdfast.ErrClosed)
+		kit.Fails(t, holdfast.ErrClosed)(s.Redlock("x").Lock(background))
 		synctest.Wait()
 		s.WantFree(t)
 	})
@@ -552,15 +549,13 @@ func TestRedLockOfBadInput(t *testing.T) {
 				t.Fatalf("%d: %v", i, err)
 			}
 		}
-		_, err := s.Redlock("x").Lock(background, holdfast.FixedLease(0))
-		kit.WantError(t, err, holdfast.ErrInvalid)
+		kit.Fails(t, holdfast.ErrInvalid)(s.Redlock("x").Lock(background, holdfast.FixedLease(0)))
 		r := holdfast.NewRedLock(a.NewMutex("x", holdfast.NonReentrant()), b.NewMutex("y"))
 		h := s.lock(r)
 		if h.Name() != "x+y" {
 			t.Errorf("name %q", h.Name())
 		}
-		_, err = r.Lock(h.Context())
-		kit.WantError(t, err, holdfast.ErrReentrant)
+		kit.Fails(t, holdfast.ErrReentrant)(r.Lock(h.Context()))
 		synctest.Wait()
 		s.unlock(h)
 	})

@@ -74,9 +74,7 @@ func (s *stage) refused(h *holdfast.Hold) {
 // lostAfter checks when a hold is lost, and gives it back.
 func (s *stage) lostAfter(h *holdfast.Hold, start time.Time, least, most time.Duration) {
 	s.Helper()
-	if took := kit.LostAt(s.T, h, start); took < least || took > most {
-		s.Errorf("lost after %v", took)
-	}
+	kit.Took(s.T, kit.LostAt(s.T, h, start), least, most, "lost after %v")
 	_ = h.Unlock() // it is lost
 }
 

@@ -60,8 +60,7 @@ func TestDowngradeRefused(t *testing.T) {
 	fake(t, func(s *stage) {
 		refuses := func(h *holdfast.Hold, target error) {
 			s.Helper()
-			_, err := s.m.Downgrade(h)
-			kit.WantError(s.T, err, target)
+			kit.Fails(s.T, target)(s.m.Downgrade(h))
 		}
 		refuses(nil, holdfast.ErrInvalid)
 		for _, h := range []*holdfast.Hold{s.must(s.c.NewMutex("y").Lock(background)), s.read(s.m)} {
@@ -121,8 +120,7 @@ func TestDowngradeAfterAnotherWrote(t *testing.T) {
 		s.Do("DEL", "x")
 		s.unlock(s.lock(s.other))
 		kit.Once(s.d, "release", kit.LostRequest)
-		_, err := s.m.Downgrade(write)
-		kit.WantError(s.T, err, holdfast.ErrLost)
+		kit.Fails(s.T, holdfast.ErrLost)(s.m.Downgrade(write))
 		_ = write.Unlock()
 	})
 }

@@ -63,9 +63,7 @@ func TestL11_WritersHearThatTheirWaitIsShorter(t *testing.T) {
 		start := time.Now()
 		time.AfterFunc(time.Second, func() { s.unlock(long) })
 		h := s.lock(s.other)
-		if took := time.Since(start); took < 5*time.Second || took > 5100*time.Millisecond {
-			s.Errorf("the writer got in after %v", took)
-		}
+		kit.Took(s.T, time.Since(start), 5*time.Second, 5100*time.Millisecond, "the writer got in after %v")
 		s.unlock(h)
 		s.d.SetFaults(nil)
 		kit.WantError(s.T, dead.Unlock(), holdfast.ErrLost)
@@ -113,8 +111,7 @@ func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 					if byHand {
 						ctx = holdfast.WithOwner(ctx, s.c.NewOwner())
 					}
-					_, err := s.c.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx)
-					kit.WantError(s.T, err, context.DeadlineExceeded)
+					kit.Fails(s.T, context.DeadlineExceeded)(s.c.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx))
 					time.Sleep(4 * time.Second) // its sends' limits
 					s.WantReply("0", "EXISTS", protocol.ReservationKey("x"))
 					s.unlock(r)
@@ -143,9 +140,7 @@ func TestWritersFirst_ReadersWhoShare(t *testing.T) {
 			time.Sleep(101 * time.Millisecond)
 			start := time.Now()
 			s.unlock(s.lock(writer))
-			if took := time.Since(start); took > 200*time.Millisecond {
-				s.Errorf("the writer waited for %v", took)
-			}
+			kit.Took(s.T, time.Since(start), 0, 200*time.Millisecond, "the writer waited for %v")
 		}
 		readers.Wait()
 	})
@@ -169,9 +164,7 @@ func TestLastReaderEndsTheLock(t *testing.T) {
 		start := time.Now()
 		s.unlock(h)
 		s.unlock(<-waiting)
-		if took := time.Since(start); took > 100*time.Millisecond {
-			s.Errorf("the writer got in after %v", took)
-		}
+		kit.Took(s.T, time.Since(start), 0, 100*time.Millisecond, "the writer got in after %v")
 	})
 }
 
@@ -206,8 +199,7 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 	givesUp := func(s *stage, ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
-		_, err := s.m.RLock(ctx)
-		kit.WantError(s.T, err, context.DeadlineExceeded)
+		kit.Fails(s.T, context.DeadlineExceeded)(s.m.RLock(ctx))
 	}
 	for name, read := range map[string]func(s *stage, ctx context.Context){
 		"no answer": func(s *stage, ctx context.Context) {
@@ -235,8 +227,7 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 			}
 			giveUp, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
-			_, err := s.m.Lock(giveUp)
-			kit.WantError(s.T, err, context.DeadlineExceeded)
+			kit.Fails(s.T, context.DeadlineExceeded)(s.m.Lock(giveUp))
 		},
 		"lost": func(s *stage, ctx context.Context) {
 			h := s.must(s.m.RLock(ctx))
@@ -271,8 +262,7 @@ func TestReaderOfALockWithoutExpiry(t *testing.T) {
 		s.Do("PERSIST", "x")
 		short := s.read(s.m, holdfast.FixedLease(time.Second))
 		time.Sleep(2 * time.Second)
-		_, err := s.m.TryLock(background)
-		kit.WantError(s.T, err, holdfast.ErrLocked)
+		kit.Fails(s.T, holdfast.ErrLocked)(s.m.TryLock(background))
 		kit.WantError(s.T, short.Unlock(), holdfast.ErrLost)
 		s.unlock(long)
 	})
@@ -303,8 +293,7 @@ func TestReservationWithoutExpiry(t *testing.T) {
 		r := s.read(s.other)
 		s.Do("SET", protocol.ReservationKey("x"), "nobody:1", "PX", "20000")
 		s.unlock(s.must(s.other.RLocker().TryLock(r.Context())), r) // who reads already makes way for nobody
-		_, err := s.m.RLock(background, holdfast.Wait(10*time.Second))
-		kit.WantError(s.T, err, holdfast.ErrLocked)
+		kit.Fails(s.T, holdfast.ErrLocked)(s.m.RLock(background, holdfast.Wait(10*time.Second)))
 		if n := sent.Of("acquire"); n > 3+10 { // who stands in line asks every second
 			s.Errorf("asked %d times in 10 s", n)
 		}

@@ -23,8 +23,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 		if !j.Read(time.Minute) || j.Write(time.Minute) {
 			s.Error("beside our reader, theirs does not read, or their writer writes")
 		}
-		_, err := s.m.TryLock(background)
-		kit.WantError(s.T, err, holdfast.ErrLocked)
+		kit.Fails(s.T, holdfast.ErrLocked)(s.m.TryLock(background))
 		s.unlock(h)
 		if got := j.ReadNoMore(); got != "1" {
 			s.Errorf("their reader is not the last: %s", got)
@@ -49,8 +48,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 				}
 			}
 			j.Read(10 * time.Second)
-			_, err = s.m.RLocker().TryLock(background)
-			kit.WantError(s.T, err, holdfast.ErrLocked)
+			kit.Fails(s.T, holdfast.ErrLocked)(s.m.RLocker().TryLock(background))
 			j.WriteNoMore()
 			j.WriteNoMore()
 			h = s.read(s.m)
@@ -171,7 +169,6 @@ func (s *stage) setRight(h *holdfast.Hold) {
 			}
 		}
 	}
-	_, err := s.m.TryLock(background)
-	kit.WantError(s.T, err, holdfast.ErrLocked)
+	kit.Fails(s.T, holdfast.ErrLocked)(s.m.TryLock(background))
 	kit.OK(s.T, context.Cause(h.Context()))
 }
