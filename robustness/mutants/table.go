@@ -510,17 +510,17 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "downgrade: WithMaxHold begins anew", in: "fitLease", suite: tests(rw, "TestDowngradeKeepsToMaxHold"),
+		name: "downgrade: WithMaxHold begins anew", in: "fitLease", suite: tests(rw, "TestBothSidesKeepToMaxHold"),
 		old: "= writes.MaxHold",
 		new: "= 0",
 	},
 	{
-		name: "multi-lock: a part is refused for what WithMaxHold leaves", in: "tryPart", suite: tests(rw, "TestMultiLockOfBothSidesWithMaxHold"),
+		name: "multi-lock: a part is refused for what WithMaxHold leaves", in: "tryPart", suite: tests(rw, "TestBothSidesKeepToMaxHold"),
 		old: "Cuts = true",
 		new: "Cuts = false",
 	},
 	{
-		name: "downgrade: a fixed lease is refused for what WithMaxHold leaves", in: "Downgrade", suite: tests(rw, "TestDowngradeOfAFixedLeaseThatHasToWait"),
+		name: "downgrade: a fixed lease is refused for what WithMaxHold leaves", in: "Downgrade", suite: tests(rw, "TestBothSidesKeepToMaxHold"),
 		old: "Cuts: true",
 		new: "Cuts: false",
 	},

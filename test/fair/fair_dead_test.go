@@ -35,6 +35,12 @@ func TestL9_TheDeadLeaveNothing(t *testing.T) {
 			s.wantNoLine()
 			s.release()
 		}},
+		"one has closed its client": {2, func(s *stage, living []*kit.Standing) {
+			kit.OK(s.T, living[0].C.Close())
+			start := s.release()
+			s.takeTurns(living[1])
+			s.within(start, 0)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake(t, func(s *stage) {

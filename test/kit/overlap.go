@@ -21,18 +21,10 @@ func (k *Kind) Contender(c *holdfast.Client, name string, i int) (l AnyLock, sha
 	case k.Readers == nil:
 		return k.Lock(c, name), false
 	case i%3 == 0:
-		return k.exclusive(c, name), false
+		return k.Against(c, name), false
 	default:
 		return k.Readers(c, name), true
 	}
-}
-
-// exclusive makes a lock that is held by one alone.
-func (k *Kind) exclusive(c *holdfast.Client, name string) AnyLock {
-	if k.Shared() {
-		return k.Against(c, name)
-	}
-	return k.Lock(c, name)
 }
 
 // CheckSpans fails if a hold overlaps one that it must not overlap.

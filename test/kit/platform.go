@@ -40,9 +40,7 @@ type Platform struct {
 func (p *Platform) Client(t *testing.T, options ...holdfast.ClientOption) *holdfast.Client {
 	t.Helper()
 	c, err := testclient.New(p.Open(t), slices.Concat(p.options, options)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil && (p.Dead == nil || !p.Dead() || !errors.Is(err, context.DeadlineExceeded)) {
 			t.Errorf("Close: %v", err)
@@ -115,9 +113,7 @@ func Lines(text string) []string {
 func memory(t *testing.T) *Platform {
 	t.Helper()
 	server, err := memdriver.NewServer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	t.Cleanup(server.Close)
 	return &Platform{
 		Name:    "memory",
@@ -126,9 +122,7 @@ func memory(t *testing.T) *Platform {
 		Do: func(t *testing.T, _ string, args ...string) []string {
 			t.Helper()
 			reply, err := server.Do(args...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			OK(t, err)
 			if items, ok := reply.([]any); ok {
 				return strings.Fields(strings.Trim(fmt.Sprint(items), "[]"))
 			}
@@ -161,9 +155,7 @@ func RueidisAt(name string, option rueidis.ClientOption, do func(*testing.T, str
 		for i := 0; i < 5 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)); i++ {
 			client, err = rueidis.NewClient(option)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		OK(t, err)
 		t.Cleanup(client.Close)
 		return rueidisdriver.New(client)
 	}}

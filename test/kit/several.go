@@ -13,9 +13,7 @@ import (
 func (w *World) Further() *World {
 	w.T.Helper()
 	server, err := memdriver.NewServer()
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	OK(w.T, err)
 	w.T.Cleanup(server.Close)
 	other := &World{T: w.T, Server: server, Kind: w.Kind, Names: w.Names}
 	w.T.Cleanup(func() {
@@ -79,9 +77,7 @@ func (s *Servers) Fault(f memdriver.Fault, which ...int) {
 // WantFree checks that no key is left on any of them.
 func (s *Servers) WantFree(t *testing.T) {
 	t.Helper()
-	for i, w := range s.Worlds {
-		if keys := w.Do("KEYS", "*"); keys != "" {
-			t.Errorf("server %d: %s", i, keys)
-		}
+	for _, w := range s.Worlds {
+		w.WantReply("", "KEYS", "*")
 	}
 }

@@ -3,7 +3,6 @@ package kit
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +27,7 @@ func Fake(t *testing.T, f func(t *testing.T, w *World)) {
 	t.Helper()
 	faketime.Test(t, func(t *testing.T) {
 		server, err := memdriver.NewServer()
-		if err != nil {
-			t.Fatal(err)
-		}
+		OK(t, err)
 		t.Cleanup(server.Close)
 		w := &World{T: t, Server: server, Kind: MutexKind, Names: []string{"x"}}
 		t.Cleanup(func() {
@@ -47,9 +44,7 @@ func (w *World) Client(options ...holdfast.ClientOption) (*holdfast.Client, *mem
 	w.T.Helper()
 	d := w.Server.Driver()
 	c, err := testclient.New(d, append([]holdfast.ClientOption{holdfast.WithoutIdentity()}, options...)...)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	OK(w.T, err)
 	w.T.Cleanup(func() {
 		d.SetFaults(nil)
 		if err := c.Close(); err != nil {
@@ -80,9 +75,7 @@ func (w *World) WantReply(want string, args ...string) {
 // WantCount checks what stands in Redis: one owner, so many times; 0 is nothing.
 func (w *World) WantCount(name string, owner holdfast.Owner, count int) {
 	w.T.Helper()
-	if got, want := w.Kind.Stands(w.Ask, name), oneOwner(owner, count); !maps.Equal(got, want) {
-		w.T.Errorf("in Redis %v, want %v", got, want)
-	}
+	w.Kind.wantCount(w.T, w.Ask, name, owner, count)
 }
 
 // PTTL returns the time to live of a key.

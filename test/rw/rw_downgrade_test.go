@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -191,49 +190,39 @@ func TestDowngradeUnderAContextThatHasEnded(t *testing.T) {
 	}
 }
 
-// TestDowngradeKeepsToMaxHold: what was held until then counts, too, also for what is read while the owner writes.
-func TestDowngradeKeepsToMaxHold(t *testing.T) {
-	for name, read := range map[string]func(s *stage, write *holdfast.Hold) *holdfast.Hold{
-		"Downgrade": func(s *stage, write *holdfast.Hold) *holdfast.Hold { return s.must(s.m.Downgrade(write)) },
-		"RLock":     func(s *stage, write *holdfast.Hold) *holdfast.Hold { return s.nested(write) },
-	} {
-		for lease, options := range map[string][]holdfast.LockOption{
-			"renewed": nil, "fixed": {holdfast.FixedLease(50 * time.Second)},
-		} {
-			t.Run(name+"/"+lease, func(t *testing.T) {
-				fake(t, func(s *stage) {
-					start := time.Now()
-					write := s.lock(s.m, options...)
-					time.Sleep(40 * time.Second)
-					s.lostAfter(read(s, write), start, 58*time.Second, time.Minute)
-					_ = write.Unlock() // it is lost
-				}, holdfast.WithMaxHold(time.Minute))
-			})
-		}
-	}
-}
-
-// TestDowngradeOfAFixedLeaseThatHasToWait: less is left of WithMaxHold than when it was called. That is no reason to
-// refuse it.
-func TestDowngradeOfAFixedLeaseThatHasToWait(t *testing.T) {
-	fake(t, func(s *stage) {
-		start := time.Now()
-		write := s.lock(s.m, holdfast.FixedLease(50*time.Second))
+// WithMaxHold counts what was held until then, too, for what goes on reading, and for what is read while the owner writes.
+// That less is left of it than when it was called is no reason to refuse a fixed lease.
+func TestBothSidesKeepToMaxHold(t *testing.T) {
+	fixed := holdfast.FixedLease(50 * time.Second)
+	write := func(s *stage, options ...holdfast.LockOption) *holdfast.Hold {
+		h := s.lock(s.m, options...)
 		time.Sleep(40 * time.Second)
-		before := s.must(s.m.RLock(write.Context(), holdfast.FixedLease(5*time.Second)))
-		kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 5 * time.Millisecond})
-		go func() { _ = before.Unlock() }()
-		synctest.Wait()
-		s.lostAfter(s.must(s.m.Downgrade(write)), start, 58*time.Second, time.Minute)
-	}, holdfast.WithMaxHold(time.Minute))
-}
-
-// TestMultiLockOfBothSidesWithMaxHold: the part that reads is nested in the one that writes, which is a moment older.
-func TestMultiLockOfBothSidesWithMaxHold(t *testing.T) {
-	fake(t, func(s *stage) {
-		s.d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: time.Millisecond} })
-		start, both := time.Now(), holdfast.NewMultiLock(s.m, s.m.RLocker())
-		h := s.must(both.Lock(background, holdfast.FixedLease(time.Minute)))
-		s.lostAfter(h, start, 58*time.Second, time.Minute)
-	}, holdfast.WithMaxHold(time.Minute))
+		return h
+	}
+	for name, hold := range map[string]func(s *stage) *holdfast.Hold{
+		"Downgrade":                  func(s *stage) *holdfast.Hold { return s.must(s.m.Downgrade(write(s))) },
+		"Downgrade of a fixed lease": func(s *stage) *holdfast.Hold { return s.must(s.m.Downgrade(write(s, fixed))) },
+		"RLock":                      func(s *stage) *holdfast.Hold { return s.nested(write(s)) },
+		"RLock in a fixed lease":     func(s *stage) *holdfast.Hold { return s.nested(write(s, fixed)) },
+		"Downgrade that has to wait": func(s *stage) *holdfast.Hold {
+			h := write(s, fixed)
+			before := s.must(s.m.RLock(h.Context(), holdfast.FixedLease(5*time.Second)))
+			kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 5 * time.Millisecond})
+			go func() { _ = before.Unlock() }()
+			synctest.Wait()
+			return s.must(s.m.Downgrade(h))
+		},
+		// The part that reads is nested in the one that writes, which is a moment older.
+		"both as one": func(s *stage) *holdfast.Hold {
+			kit.Silent(s.d, memdriver.Fault{DelayReply: time.Millisecond})
+			return s.must(holdfast.NewMultiLock(s.m, s.m.RLocker()).Lock(background, holdfast.FixedLease(time.Minute)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(s *stage) {
+				start := time.Now()
+				s.lostAfter(hold(s), start, 58*time.Second, time.Minute)
+			}, holdfast.WithMaxHold(time.Minute))
+		})
+	}
 }
