@@ -5,7 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -121,11 +123,7 @@ func (s *multiStress) locker(rng *rand.Rand, p *kit.Servers) (holdfast.Locker, [
 		seen["r"] = true
 		lockers = append(lockers, p.Redlock("r"))
 	}
-	var names []string
-	for name := range seen {
-		names = append(names, name)
-	}
-	return holdfast.NewMultiLock(lockers...), names
+	return holdfast.NewMultiLock(lockers...), slices.Collect(maps.Keys(seen))
 }
 
 func (s *multiStress) act(rng *rand.Rand, p *kit.Servers, lease, timeout time.Duration) {
@@ -180,12 +178,9 @@ func (s *multiStress) enter(h *holdfast.Hold, names []string) {
 	defer s.mu.Unlock()
 	s.had++
 	for other, theirs := range s.held {
-		for _, a := range theirs {
-			for _, b := range names {
-				if a == b && other.Context().Err() == nil && h.Context().Err() == nil {
-					s.t.Errorf("seed %d: %v and %v both hold %s", s.seed, other.Owner(), h.Owner(), a)
-				}
-			}
+		both := slices.ContainsFunc(theirs, func(name string) bool { return slices.Contains(names, name) })
+		if both && other.Context().Err() == nil && h.Context().Err() == nil {
+			s.t.Errorf("seed %d: %v holds some of %v, and %v of %v", s.seed, other.Owner(), theirs, h.Owner(), names)
 		}
 	}
 	s.held[h] = names

@@ -160,8 +160,7 @@ func TestRedLockWithOneRefusal(t *testing.T) {
 				other.Fault(fault, 1, 2, 3, 4)
 				start := time.Now()
 				_, err := other.Redlock("x").Lock(background, holdfast.Wait(wait))
-				var failed *holdfast.BackendError
-				if !errors.As(err, &failed) || fault.LoseRequest && !failed.MayHaveRun {
+				if failed := s.backend(err); fault.LoseRequest && !failed.MayHaveRun {
 					t.Errorf("%v: %v", wait, err)
 				}
 				s.within(start, holdfast.DefaultTimeout)

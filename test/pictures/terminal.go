@@ -62,15 +62,10 @@ func (p shot) take(ctx context.Context, temp string) (screen string, err error) 
 	for _, s := range p.steps {
 		keys := []string{"send-keys", s.key}
 		if s.types != "" {
-			keys = []string{"send-keys", "-l", s.types}
+			keys = []string{"send-keys", "-l", s.types, ";", "send-keys", "Enter"}
 		}
 		if _, err := tmux(keys...); err != nil {
 			return "", err
-		}
-		if s.types != "" {
-			if _, err := tmux("send-keys", "Enter"); err != nil {
-				return "", err
-			}
 		}
 		if err := await(ctx, tmux, s.until); err != nil {
 			return "", err
