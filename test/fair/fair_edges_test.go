@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,16 +175,11 @@ func TestL9_LostKeys(t *testing.T) {
 					time.Sleep(4 * time.Second)
 					s.release()
 				}
-				got := make(chan struct{}, len(line))
+				var all sync.WaitGroup
 				for _, waiter := range line {
-					go func() {
-						kit.Unlock(t, waiter.Hold(t))
-						got <- struct{}{}
-					}()
+					all.Go(func() { kit.Unlock(t, waiter.Hold(t)) })
 				}
-				for range line {
-					<-got
-				}
+				all.Wait()
 				s.within(start, 8*time.Second)
 			})
 		})

@@ -104,9 +104,7 @@ func (s *stage) takeTurns(line ...*kit.Standing) {
 // within checks that no more than that has passed.
 func (s *stage) within(start time.Time, most time.Duration) {
 	s.Helper()
-	if took := time.Since(start); took > most {
-		s.Errorf("it took %v, want %v at most", took, most)
-	}
+	kit.Took(s.T, time.Since(start), 0, most, "it took %v, which is too long")
 }
 
 // wantLine checks who stands in line, in Redis and by Inspect.

@@ -2,7 +2,10 @@ package kit
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -57,4 +60,29 @@ func CheckSpans(t *testing.T, k *Kind, spans []Span) {
 	if k.Readers != nil && together == 0 {
 		t.Error("those who may share the lock never did")
 	}
+}
+
+// TakeTurns has some contend for as many locks, which are one, so often each: no two are inside at once.
+func TakeTurns(t *testing.T, turns int, stay time.Duration, locks ...holdfast.Locker) {
+	t.Helper()
+	var inside atomic.Int32
+	var all sync.WaitGroup
+	for _, l := range locks {
+		all.Go(func() {
+			for range turns {
+				h, err := l.Lock(background)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if inside.Add(1) > 1 {
+					t.Error("two are inside")
+				}
+				time.Sleep(stay)
+				inside.Add(-1)
+				Unlock(t, h)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -3,8 +3,6 @@ package multi
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,9 +92,7 @@ func (s *stage) keys(want string) {
 // within checks that no more than that has passed.
 func (s *stage) within(start time.Time, most time.Duration) {
 	s.Helper()
-	if took := time.Since(start); took > most {
-		s.Errorf("it took %v, want %v at most", took, most)
-	}
+	kit.Took(s.T, time.Since(start), 0, most, "it took %v, which is too long")
 }
 
 // backend is a call that Redis has not answered, or refused.
@@ -112,27 +108,8 @@ func (s *stage) backend(err error) *holdfast.BackendError {
 // takeTurns has some contend for as many locks, which are one, so often each: they never overlap, and end in a minute.
 func (s *stage) takeTurns(turns int, locks ...holdfast.Locker) {
 	s.Helper()
-	var inside atomic.Int32
-	var all sync.WaitGroup
 	start := time.Now()
-	for _, l := range locks {
-		all.Go(func() {
-			for range turns {
-				h, err := l.Lock(background)
-				if err != nil {
-					s.Error(err)
-					return
-				}
-				if inside.Add(1) > 1 {
-					s.Error("two holders")
-				}
-				time.Sleep(5 * time.Millisecond)
-				inside.Add(-1)
-				s.unlock(h)
-			}
-		})
-	}
-	all.Wait()
+	kit.TakeTurns(s.T, turns, 5*time.Millisecond, locks...)
 	s.within(start, time.Minute)
 }
 

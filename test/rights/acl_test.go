@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -412,44 +411,27 @@ func TestACLLine(t *testing.T) {
 				t.Parallel()
 				name := kit.Fresh()
 				rules := lessOne(kit.PlainRights.And(more).And(kit.LineRights).Rules(name), lacking, name)
-				takeTurns(t, admin, kit.Limited(t, s, client, name, rules), name, func() int {
+				p := kit.Limited(t, s, client, name, rules)
+				first := kit.Must(t)(admin.Client(t).NewMutex(name).Lock(background))
+				locks := make([]holdfast.Locker, 4)
+				for i := range locks {
+					c := p.Client(t, holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) { t.Error(e.Err) }}))
+					locks[i] = c.NewMutex(name)
+				}
+				var all sync.WaitGroup
+				all.Go(func() { kit.TakeTurns(t, 3, 0, locks...) })
+				kit.WaitFor(t, "all to wait", func() bool {
 					if slices.Contains(inLine, lacking) {
-						return admin.Standing(t, name)
+						return admin.Standing(t, name) == len(locks)
 					}
-					return kit.Number(admin.Do(t, name, "PUBSUB", "NUMSUB", "redisson_lock__channel:"+kit.Tagged(name))[1])
+					channel := "redisson_lock__channel:" + kit.Tagged(name)
+					return kit.Number(admin.Do(t, name, "PUBSUB", "NUMSUB", channel)[1]) >= len(locks)
 				})
+				kit.Unlock(t, first)
+				all.Wait()
 			})
 		}
 	}
-}
-
-// takeTurns has some processes lock a mutex in turns, the first time when all of them wait for it.
-func takeTurns(t *testing.T, admin, p *kit.Platform, name string, waiting func() int) {
-	t.Helper()
-	const processes, turns = 4, 3
-	first := kit.Must(t)(admin.Client(t).NewMutex(name).Lock(background))
-	var inside atomic.Int32
-	var all sync.WaitGroup
-	for range processes {
-		c := p.Client(t, holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) { t.Error(e.Err) }}))
-		all.Go(func() {
-			for range turns {
-				h, err := c.NewMutex(name).Lock(background, holdfast.Wait(time.Minute))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if inside.Add(1) != 1 {
-					t.Error("two are inside")
-				}
-				inside.Add(-1)
-				kit.Unlock(t, h)
-			}
-		})
-	}
-	kit.WaitFor(t, "all to wait", func() bool { return waiting() >= processes })
-	kit.Unlock(t, first)
-	all.Wait()
 }
 
 // From Redis 7.0 on, a cluster's messages are sharded.
@@ -509,23 +491,18 @@ func TestACLCluster(t *testing.T) {
 	}
 }
 
-// aclTable is the table in docs/acl.md.
-func aclTable() string {
+// The documentation has the rights as they are tested.
+func TestACLDocument(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| kind | commands | keys | channels |\n|---|---|---|---|\n")
 	code := func(items []string) string { return "`" + strings.Join(items, "` `") + "`" }
 	for _, k := range kit.Kinds {
-		commands := strings.Fields(strings.ToUpper(strings.Join(slices.Sorted(slices.Values(k.Rights.Commands)), " ")))
-		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", k.Name, code(commands), code(k.Rights.Keys), code(k.Rights.Channels))
+		commands := strings.ToUpper(code(slices.Sorted(slices.Values(k.Rights.Commands))))
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", k.Name, commands, code(k.Rights.Keys), code(k.Rights.Channels))
 	}
-	return table.String()
-}
-
-// The documentation has the rights as they are tested.
-func TestACLDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/acl.md")
 	kit.OK(t, err)
-	if want := aclTable(); !strings.Contains(string(text), want) {
-		t.Errorf("docs/acl.md should have\n%s", want)
+	if !strings.Contains(string(text), table.String()) {
+		t.Errorf("docs/acl.md should have\n%s", &table)
 	}
 }

@@ -18,40 +18,38 @@ func TestDowngradeUnderFaults(t *testing.T) {
 	for name, fault := range kit.Faults {
 		for _, step := range []string{"acquire", "release"} {
 			t.Run(name+"/"+step, func(t *testing.T) {
-				fake(t, func(s *stage) { s.downgrades(step, fault) })
+				fake(t, func(s *stage) {
+					parent, cancel := context.WithCancel(background)
+					defer cancel()
+					write := s.must(s.m.Lock(parent, holdfast.RenewedLease(10*time.Second)))
+					wrote := kit.Waiting(s.T, s.other, background)
+					time.Sleep(time.Second)
+					kit.Once(s.d, step, fault)
+					read := s.must(s.m.Downgrade(write))
+					select {
+					case <-wrote:
+						s.Error("a writer got in")
+					case <-time.After(time.Minute): // it is renewed
+					}
+					found, err := s.m.Inspect(background)
+					if err != nil || len(found.Holders) != 1 || found.Holders[0] != (holdfast.Holder{
+						Owner: write.Owner(), Mode: holdfast.ModeRead, Count: 1, TTL: found.Holders[0].TTL,
+					}) || found.Holders[0].TTL > 10*time.Second {
+						s.Errorf("%+v, %v", found, err)
+					}
+					if _, ok := holdfast.OwnerFrom(read.Context(), s.c.NewMutex("y")); ok {
+						s.Error("its context speaks for another lock")
+					}
+					cancel()
+					if read.Context().Err() == nil {
+						s.Error("its context does not end with the one that the writer's came from")
+					}
+					s.unlock(read)
+					s.unlock(<-wrote)
+				})
 			})
 		}
 	}
-}
-
-func (s *stage) downgrades(step string, fault memdriver.Fault) {
-	parent, cancel := context.WithCancel(background)
-	defer cancel()
-	write := s.must(s.m.Lock(parent, holdfast.RenewedLease(10*time.Second)))
-	wrote := kit.Waiting(s.T, s.other, background)
-	time.Sleep(time.Second)
-	kit.Once(s.d, step, fault)
-	read := s.must(s.m.Downgrade(write))
-	select {
-	case <-wrote:
-		s.Error("a writer got in")
-	case <-time.After(time.Minute): // it is renewed
-	}
-	found, err := s.m.Inspect(background)
-	if err != nil || len(found.Holders) != 1 || found.Holders[0] != (holdfast.Holder{
-		Owner: write.Owner(), Mode: holdfast.ModeRead, Count: 1, TTL: found.Holders[0].TTL,
-	}) || found.Holders[0].TTL > 10*time.Second {
-		s.Errorf("%+v, %v", found, err)
-	}
-	if _, ok := holdfast.OwnerFrom(read.Context(), s.c.NewMutex("y")); ok {
-		s.Error("its context speaks for another lock")
-	}
-	cancel()
-	if read.Context().Err() == nil {
-		s.Error("its context does not end with the one that the writer's came from")
-	}
-	s.unlock(read)
-	s.unlock(<-wrote)
 }
 
 // What is no write hold of the lock is refused, and one that is lost is no read hold.

@@ -140,35 +140,31 @@ func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fake(t, func(s *stage) {
 				holds := take(s)
-				s.setRight(holds[0])
+				h := holds[0]
+				// A reader of Redisson's shortens the lock and the hold's key, and dies.
+				key := kit.ReadHold("x", h.Owner().String(), 1)
+				j := kit.NewRedisson(s.World, "x", redisson)
+				j.Read(30 * time.Second)
+				for range 6 {
+					time.Sleep(9 * time.Second)
+					j.RenewReads()
+					s.Do("PEXPIRE", key, "30000")
+				}
+				s.lives(30*time.Second, 30*time.Second)
+				for range 2 {
+					time.Sleep(time.Minute)
+					promised := time.Until(h.Deadline())
+					for _, k := range []string{"x", key} {
+						if ttl := s.PTTL(k); ttl < promised || promised < 6*time.Minute {
+							s.Errorf("%s lives for %v, promised are %v", k, ttl, promised)
+						}
+					}
+				}
+				kit.Fails(s.T, holdfast.ErrLocked)(s.m.TryLock(background))
+				kit.OK(s.T, context.Cause(h.Context()))
 				s.unlock(holds...)
 				time.Sleep(31 * time.Second) // Redisson's reader might have lived
 			})
 		})
 	}
-}
-
-// setRight has a reader of Redisson's shorten the lock and the hold's key, and die.
-func (s *stage) setRight(h *holdfast.Hold) {
-	s.Helper()
-	key := kit.ReadHold("x", h.Owner().String(), 1)
-	j := kit.NewRedisson(s.World, "x", redisson)
-	j.Read(30 * time.Second)
-	for range 6 {
-		time.Sleep(9 * time.Second)
-		j.RenewReads()
-		s.Do("PEXPIRE", key, "30000")
-	}
-	s.lives(30*time.Second, 30*time.Second)
-	for range 2 {
-		time.Sleep(time.Minute)
-		promised := time.Until(h.Deadline())
-		for _, k := range []string{"x", key} {
-			if ttl := s.PTTL(k); ttl < promised || promised < 6*time.Minute {
-				s.Errorf("%s lives for %v, promised are %v", k, ttl, promised)
-			}
-		}
-	}
-	kit.Fails(s.T, holdfast.ErrLocked)(s.m.TryLock(background))
-	kit.OK(s.T, context.Cause(h.Context()))
 }
