@@ -49,9 +49,9 @@ func TestDocsCompile(t *testing.T) {
 		if strings.HasSuffix(page, "from-redisson.md") || strings.HasSuffix(page, "fencing.md") {
 			continue // tests of their own know their variables
 		}
-		for i, block := range goBlocks(read(t, page)) {
+		for i, found := range goBlock.FindAllStringSubmatch(read(t, page), -1) {
 			blocks++
-			if err := checkBlock(block, files, packages); err != nil {
+			if err := checkBlock(found[1], files, packages); err != nil {
 				t.Errorf("%s, block %d of Go: %v", page, i+1, err)
 			}
 		}
@@ -62,14 +62,6 @@ func TestDocsCompile(t *testing.T) {
 	if err := checkBlock("client.NewMutex(1)", files, packages); err == nil {
 		t.Error("a wrong block is not found")
 	}
-}
-
-// goBlocks are the fenced blocks of Go in a page.
-func goBlocks(text string) (blocks []string) {
-	for _, found := range goBlock.FindAllStringSubmatch(text, -1) {
-		blocks = append(blocks, found[1])
-	}
-	return blocks
 }
 
 // goBlock is a block of Go, and fenced is any.
@@ -127,8 +119,6 @@ func checkBlock(block string, files *token.FileSet, packages types.Importer) err
 	return errors.Join(failed...)
 }
 
-var tag = regexp.MustCompile(`[SLAP][0-9]{1,2}`)
-
 // TestWeakSpotsAreExplained looks up the tag of every test's name in docs/internals/weak-spots.md.
 func TestWeakSpotsAreExplained(t *testing.T) {
 	t.Parallel()
@@ -137,7 +127,7 @@ func TestWeakSpotsAreExplained(t *testing.T) {
 	found := 0
 	for _, file := range glob(t, "../*/*_test.go") {
 		for _, match := range names.FindAllStringSubmatch(read(t, file), -1) {
-			for _, spot := range tag.FindAllString(match[1], -1) {
+			for _, spot := range strings.Split(strings.TrimSuffix(match[1], "_"), "_") {
 				found++
 				if !strings.Contains(page, "| "+spot+" |") {
 					t.Errorf("%s: %s is not explained", file, spot)
