@@ -43,7 +43,6 @@ type Kind struct {
 	Queues    bool   // who waits has a place in Redis, and keeps it by asking
 	Line      bool   // who waits stands in the line that holdfast_line is, or listens if it may not
 	ByMessage bool   // a hold may begin with the message that it was granted
-	Anonymous bool   // who is refused is not told who holds it
 
 	fenced bool // its holds have tokens, and the key of the last one stays for good
 
@@ -357,9 +356,8 @@ func (p *Platform) Ask(t *testing.T, name string) ask {
 	}
 }
 
-// Fresh is a name that no other test has. No kind has to be set up: SetUp stays until nobody calls it.
-func (*Platform) Fresh(*testing.T, *Kind) string  { return Fresh() }
-func (*Platform) SetUp(*testing.T, *Kind, string) {}
+// Fresh is [Fresh].
+func (*Platform) Fresh(*testing.T, *Kind) string { return Fresh() }
 
 // WantCount checks what stands in Redis: one owner, so many times; 0 is nothing.
 func (p *Platform) WantCount(t *testing.T, k *Kind, name string, owner holdfast.Owner, count int) {

@@ -44,9 +44,6 @@ func overlapName(i int) string { return fmt.Sprintf("overlap:%02d", i) }
 func TestHoldsOfProcessesDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s, p, _ := started(t)
-	for i, k := range kit.Kinds {
-		p.SetUp(t, k, overlapName(i))
-	}
 	var others [contenders]*contender
 	for i := range others {
 		others[i] = startContender(t, s, i)

@@ -53,7 +53,6 @@ func TestCluster(t *testing.T) {
 // takeWaitRelease does what there is to do with one lock, by way of two clients.
 func takeWaitRelease(t *testing.T, p *kit.Platform, k *kit.Kind, name string) {
 	t.Helper()
-	p.SetUp(t, k, name)
 	h := kit.Must(t)(k.Lock(p.Client(t, holdfast.WithLease(6*time.Second)), name).Lock(background))
 	p.WantCount(t, k, name, h.Owner(), 1)
 	granted := h.Deadline()
