@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -115,24 +117,6 @@ func TestMissingArgumentsPanic(t *testing.T) {
 	})
 }
 
-func TestOwnersCanBeReadBack(t *testing.T) {
-	fake(t, func(s *stage) {
-		owner := s.c.NewOwner()
-		again, err := holdfast.ParseOwner(owner.String())
-		if err != nil || again != owner || !strings.HasPrefix(owner.String(), s.c.ID()+":") {
-			s.Errorf("ParseOwner(%q) = %v, %v; the client is %q", owner, again, err, s.c.ID())
-		}
-		for _, text := range []string{
-			"", ":", "a", "a:", ":1", "a:b", "a:1.5", "a:01", "a:+1", "a: 1", "a:99999999999999999999",
-			strings.Repeat("0", 31), strings.Repeat("0", 34), strings.Repeat("A", 32), strings.Repeat("g", 32),
-		} {
-			if _, err := holdfast.ParseOwner(text); !errors.Is(err, holdfast.ErrInvalid) {
-				s.Errorf("ParseOwner(%q): %v", text, err)
-			}
-		}
-	})
-}
-
 // A16: a hold is given back by itself alone. An owner that is used again, or
 // somebody else with the same owner, cannot take it along.
 func TestA16_UnlockMatchesItsOwnHold(t *testing.T) {
@@ -143,5 +127,32 @@ func TestA16_UnlockMatchesItsOwnHold(t *testing.T) {
 		kit.WantError(s.T, first.Unlock(), holdfast.ErrNotHeld)
 		s.alone(second)
 		s.free()
+	})
+}
+
+// One who polls listens to nobody, and says nothing when it gives back. Of a plain mutex, this test hears something.
+func TestPollingIsSilent(t *testing.T) {
+	kinds(t, func(s *stage) {
+		var messages atomic.Int32
+		listener := s.Server.Driver().Listen(func(e driver.Event) {
+			if e.Kind == driver.Message {
+				messages.Add(1)
+			}
+		})
+		defer listener.Close()
+		listener.Subscribe(s.Kind.Channel("x"))
+		h := s.beside()
+		next := kit.Waiting(s.T, s.l, background)
+		channels := s.Do("PUBSUB", "CHANNELS", "*x*")
+		start := time.Now()
+		s.unlock(h)
+		h = <-next
+		s.within(start, 0, 200*time.Millisecond)
+		s.unlock(h)
+		synctest.Wait()
+		silent := messages.Load() == 0 && channels == s.Kind.Channel("x")
+		if s.Kind.Polls && !silent || s.Kind == kit.MutexKind && silent {
+			s.Errorf("%d messages, and this test and others listen: %s", messages.Load(), channels)
+		}
 	})
 }

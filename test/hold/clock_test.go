@@ -80,32 +80,30 @@ func TestFirstCallHeldUpBesideAHolder(t *testing.T) {
 
 // The same with permits: those that have a lease, and those that have none.
 func TestFirstPermitsHeldUp(t *testing.T) {
-	for name, acquire := range map[string]func(ctx context.Context, c *holdfast.Client) error{
+	rows(t, fake, map[string]func(ctx context.Context, c *holdfast.Client) error{
 		"permits": func(ctx context.Context, c *holdfast.Client) error {
 			return errOf(c.NewPermitSemaphore("x").Acquire(ctx, 2))
 		},
 		"counter": func(ctx context.Context, c *holdfast.Client) error {
 			return c.NewUnleasedSemaphore("x").Acquire(ctx, 2)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			kit.PermitsWorld(t, 3, func(t *testing.T, w *kit.World) {
-				w.Server.SetClock(-time.Minute)
-				c, d := w.Client()
-				kit.Once(d, "acquire", heldUp)
-				ctx, cancel := context.WithTimeout(background, time.Second)
-				defer cancel()
-				kit.WantError(t, acquire(ctx, c), context.DeadlineExceeded)
-				time.Sleep(51*time.Second + shortly)
-				w.WantReply("3", "GET", "x")
-			})
-		})
-	}
+	}, func(s *stage, acquire func(ctx context.Context, c *holdfast.Client) error) {
+		s.Server.SetClock(-time.Minute)
+		s.Do("SET", "x", "3")
+		kit.Once(s.d, "acquire", heldUp)
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		kit.WantError(s.T, acquire(ctx, s.c), context.DeadlineExceeded)
+		time.Sleep(51*time.Second + shortly)
+		s.WantReply("3", "GET", "x")
+		time.Sleep(kit.CallsLive)
+		s.Do("DEL", "x")
+	})
 }
 
 // Close does not wait for a clock that is far off.
 func TestCloseAfterAFirstCallHeldUp(t *testing.T) {
-	each(t, kinds, []time.Duration{0, 2 * time.Second, 20 * time.Second}, func(s *stage, after time.Duration) {
+	values(t, kinds, []time.Duration{0, 2 * time.Second, 20 * time.Second}, func(s *stage, after time.Duration) {
 		s.Server.SetClock(-time.Minute)
 		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
 		s.givesUp(background, time.Second)
@@ -120,7 +118,7 @@ func TestCloseAfterAFirstCallHeldUp(t *testing.T) {
 // A clock that is behind, or far ahead, costs the first call a second send, and
 // no call after that.
 func TestClocksApart(t *testing.T) {
-	each(t, kinds, []time.Duration{-time.Hour, -3 * time.Second, 0, 3 * time.Second, time.Hour}, func(s *stage, apart time.Duration) {
+	values(t, kinds, []time.Duration{-time.Hour, -3 * time.Second, 0, 3 * time.Second, time.Hour}, func(s *stage, apart time.Duration) {
 		s.Server.SetClock(apart)
 		sent := kit.Count(s.d)
 		for range 5 {

@@ -49,7 +49,7 @@ func TestARefusalOfSeveralLocksIsTold(t *testing.T) {
 // TestPartsThatAreLeft: some of several locks are acquired, and cannot be given back, or can, if not always before the call
 // returns.
 func TestPartsThatAreLeft(t *testing.T) {
-	each(t, fake, []bool{false, true}, func(s *stage, left bool) {
+	values(t, fake, []bool{false, true}, func(s *stage, left bool) {
 		of := kit.Several(s.World, 3, holdfast.WithTimeout(time.Second))
 		for i, d := range of.Drivers {
 			d.SetFaults(func(call driver.Call) memdriver.Fault {

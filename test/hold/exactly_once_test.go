@@ -17,68 +17,45 @@ import (
 
 // Each call has its effect exactly once, whatever happens to its messages.
 
-// TestS13_FaultsHaveNoSecondEffect runs lock, lock, unlock, unlock with each
-// fault at each of the four, and checks the count after each.
+// TestS13_FaultsHaveNoSecondEffect takes a lock twice and gives it back twice, nested if it nests, with each
+// fault at each of the four, and checks the count after each, at once and a while later.
 func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
-	for step := range 4 {
+	for at := range 4 {
 		rows(t, kinds, kit.Faults, func(s *stage, fault memdriver.Fault) {
-			steps := (*stage).fourSteps
+			steps, ctx := []string{"acquire", "acquire", "release", "release"}, background
 			if !s.Kind.Nests {
-				steps = (*stage).twoAndTwoSteps
+				steps[1], steps[2], ctx = "release", "acquire", s.ctx
 			}
-			steps(s, func(i int, script string) {
+			var held []*holdfast.Hold
+			for i, step := range steps {
 				s.d.SetFaults(nil)
-				if i == step {
-					kit.Once(s.d, script, fault)
+				if i == at {
+					kit.Once(s.d, step, fault)
 				}
-			})
+				if step == "acquire" {
+					held = append(held, s.in(ctx))
+				} else {
+					s.unlock(held[len(held)-1])
+					held = held[:len(held)-1]
+				}
+				if s.Kind.Nests && len(held) > 0 {
+					ctx = held[0].Context()
+				}
+				// A request that comes again after its answer, while the same owner has
+				// gone through the same counts, is not in the promise; see doc.go.
+				for range 2 {
+					s.counts(held)
+					time.Sleep(15 * time.Second)
+				}
+			}
 			time.Sleep(time.Minute) // whatever was delayed has come by now
 			s.free()
 			seen := kit.Count(s.d)
 			time.Sleep(time.Hour)
 			if n := seen.All(); n != 0 {
-				s.Errorf("%d calls after the last unlock, with the fault at step %d", n, step)
+				s.Errorf("%d calls after the last unlock, with the fault at step %d", n, at)
 			}
 		})
-	}
-}
-
-// fourSteps takes a lock twice, the second time nested, gives it back twice, and
-// checks the count after each step, at once and a while later.
-func (s *stage) fourSteps(before func(step int, script string)) {
-	before(0, "acquire")
-	outer := s.lock()
-	s.WantCount("x", outer.Owner(), 1)
-	before(1, "acquire")
-	inner := s.in(outer.Context())
-	s.WantCount("x", outer.Owner(), 2)
-	time.Sleep(15 * time.Second)
-	s.WantCount("x", outer.Owner(), 2)
-	before(2, "release")
-	s.unlock(inner)
-	s.WantCount("x", outer.Owner(), 1)
-	time.Sleep(15 * time.Second)
-	s.WantCount("x", outer.Owner(), 1)
-	s.trusts(outer)
-	before(3, "release")
-	s.unlock(outer)
-	s.free()
-}
-
-// twoAndTwoSteps does so with a lock that does not nest.
-func (s *stage) twoAndTwoSteps(before func(step int, script string)) {
-	for i := range 2 {
-		before(2*i, "acquire")
-		h := s.in(s.ctx)
-		s.WantCount("x", h.Owner(), 1)
-		time.Sleep(15 * time.Second)
-		s.WantCount("x", h.Owner(), 1)
-		before(2*i+1, "release")
-		s.unlock(h)
-		s.free()
-		// A request that comes again after its answer, while the same owner has
-		// gone through the same counts, is not in the promise; see doc.go.
-		time.Sleep(time.Second)
 	}
 }
 
@@ -152,59 +129,42 @@ func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
 			"slow":      {DelayRequest: way, DelayReply: way},
 			"no answer": {DelayRequest: way, LoseReply: true},
 			"repeated":  {DelayRequest: way, DelayReply: way, Repeat: true, RepeatAfter: 7 * time.Millisecond},
-		}, func(s *stage, fault memdriver.Fault) { s.cancelledWaiter(fault, after, released) })
+		}, func(s *stage, fault memdriver.Fault) {
+			holder := s.beside()
+			s.script("acquire", fault)
+			time.AfterFunc(released, func() { s.unlock(holder) })
+			ctx, cancel := context.WithTimeout(background, after)
+			defer cancel()
+			start := time.Now()
+			h, err := s.l.Lock(ctx)
+			s.within(start, 0, after)
+			if err == nil {
+				s.unlock(h)
+			} else {
+				kit.WantError(s.T, err, context.DeadlineExceeded)
+			}
+			s.d.SetFaults(nil)
+			time.Sleep(time.Until(start.Add(released)))
+			synctest.Wait()
+			start = time.Now()
+			s.unlock(s.beside())
+			most := 200 * time.Millisecond
+			if s.Kind.Queues && fault.LoseReply {
+				most = 3 * time.Second // a try that was not answered may have taken a place, until its limit
+			}
+			kit.Took(s.T, time.Since(start), 0, most, fmt.Sprintf("given up after %v; the next one waited %%v", after))
+			time.Sleep(5 * time.Second)
+			s.WantNothing()
+			if n := s.Listeners(); n != 0 {
+				s.Errorf("given up after %v; %d listen when all is over", after, n)
+			}
+		})
 	}
-}
-
-func (s *stage) cancelledWaiter(fault memdriver.Fault, after, released time.Duration) {
-	holder := s.beside()
-	s.script("acquire", fault)
-	time.AfterFunc(released, func() { s.unlock(holder) })
-	ctx, cancel := context.WithTimeout(background, after)
-	defer cancel()
-	start := time.Now()
-	h, err := s.l.Lock(ctx)
-	s.within(start, 0, after)
-	if err == nil {
-		s.unlock(h)
-	} else {
-		kit.WantError(s.T, err, context.DeadlineExceeded)
-	}
-	s.d.SetFaults(nil)
-	time.Sleep(time.Until(start.Add(released)))
-	synctest.Wait()
-	start = time.Now()
-	s.unlock(s.beside())
-	most := 200 * time.Millisecond
-	if s.Kind.Queues {
-		most = 3 * time.Second // a try that was not answered may have taken a place, until its limit
-	}
-	kit.Took(s.T, time.Since(start), 0, most, fmt.Sprintf("given up after %v; the next one waited %%v", after))
-	time.Sleep(5 * time.Second)
-	s.WantNothing()
-	if n := s.Listeners(); n != 0 {
-		s.Errorf("given up after %v; %d listen when all is over", after, n)
-	}
-}
-
-// A lock that was abandoned is free for the next at once, not after its lease.
-func TestAbandonedAcquireIsGivenBackAtOnce(t *testing.T) {
-	kinds(t, func(s *stage) {
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: 100 * time.Millisecond})
-		s.givesUp(background, 50*time.Millisecond)
-		start := time.Now()
-		s.unlock(s.beside())
-		bound := 60 * time.Millisecond
-		if s.Kind.Polls {
-			bound += 128 * time.Millisecond // the longest pause
-		}
-		s.within(start, 0, bound)
-	})
 }
 
 // A release that cannot be sent is bounded, and repeated in the background, until the key has expired by itself.
 func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
-	each(t, kinds, []time.Duration{4 * time.Second, time.Minute}, func(s *stage, away time.Duration) {
+	values(t, kinds, []time.Duration{4 * time.Second, time.Minute}, func(s *stage, away time.Duration) {
 		h := s.lock()
 		if away > holdfast.DefaultLease {
 			s.unlock(h)
@@ -336,7 +296,7 @@ func TestDeletedOnce(t *testing.T) {
 // Redis does not forget a call before a send of it can be late: not if the client has a short timeout, and not if a send comes minutes
 // late, since its client does not know yet what time it is in Redis.
 func TestRememberedForLongEnough(t *testing.T) {
-	each(t, fake, []bool{false, true}, func(s *stage, apart bool) {
+	values(t, fake, []bool{false, true}, func(s *stage, apart bool) {
 		c, d := s.Client(holdfast.WithTimeout(10 * time.Millisecond))
 		delay := 200 * time.Millisecond
 		if apart {

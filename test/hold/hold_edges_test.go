@@ -46,7 +46,7 @@ func TestLateReleaseDoesNotHitTheNextHold(t *testing.T) {
 
 // Extend's delayed answer is not about the owner's next hold: it does not move its deadline, and "not held" does not lose it.
 func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
-	each(t, kinds, []bool{true, false}, func(s *stage, extended bool) {
+	values(t, kinds, []bool{true, false}, func(s *stage, extended bool) {
 		first := s.in(s.ctx)
 		renew := memdriver.Fault{DelayReply: 100 * time.Millisecond}
 		if !extended {

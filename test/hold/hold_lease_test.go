@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
 
 // S1, S7: a nested hold with another lease does not change what the outer one was promised, and giving it back does not either.
 func TestS1_S7_NestedLeaseDoesNotShorten(t *testing.T) {
-	each(t, nesting, []time.Duration{time.Hour, time.Second}, func(s *stage, lease time.Duration) {
+	values(t, nesting, []time.Duration{time.Hour, time.Second}, func(s *stage, lease time.Duration) {
 		outer := s.lock(holdfast.FixedLease(time.Hour))
 		inner := s.in(outer.Context(), holdfast.FixedLease(lease))
 		if got := s.Lives(outer.Owner()); got != time.Hour {
@@ -113,21 +114,23 @@ func TestChangingLeasesAreRenewed(t *testing.T) {
 
 // A nested hold whose outer hold is gone is not granted in silence.
 func TestNestedIntoNothingIsLost(t *testing.T) {
-	nesting(t, func(s *stage) {
+	values(t, nesting, []bool{false, true}, func(s *stage, byOwner bool) {
 		outer := s.lock()
-		ctx := holdfast.WithOwner(background, outer.Owner())
+		ctx := outer.Context()
+		if byOwner {
+			ctx = holdfast.WithOwner(background, outer.Owner())
+		}
 		s.Wipe()
-		kit.Fails(s.T, holdfast.ErrLost)(s.l.Lock(outer.Context()))
-		kit.WantError(s.T, context.Cause(outer.Context()), holdfast.ErrLost)
 		kit.Fails(s.T, holdfast.ErrLost)(s.l.Lock(ctx))
+		kit.WantError(s.T, context.Cause(outer.Context()), holdfast.ErrLost)
 		s.lost(outer)
-		s.unlock(s.in(ctx)) // with nothing of the old left, the owner starts anew
+		s.unlock(s.in(holdfast.WithOwner(background, outer.Owner()))) // with nothing of the old left, the owner starts anew
 	})
 }
 
 // WithMaxHold ends a hold, whatever its lease, and that is told as such.
 func TestMaxHoldEndsRenewal(t *testing.T) {
-	each(t, kinds, []time.Duration{holdfast.DefaultLease, time.Minute, time.Hour}, func(s *stage, lease time.Duration) {
+	values(t, kinds, []time.Duration{holdfast.DefaultLease, time.Minute, time.Hour}, func(s *stage, lease time.Duration) {
 		start := time.Now()
 		h := s.lock(holdfast.RenewedLease(lease))
 		kit.Took(s.T, kit.LostAt(s.T, h, start), 118*time.Second, 2*time.Minute, "lost after %v")
@@ -261,6 +264,9 @@ func TestHoldIsPrinted(t *testing.T) {
 		h := s.must(x.Lock(background))
 		owner := h.Owner().String()
 		want(h, `mutex "x\n", held by `+owner)
+		if !strings.HasPrefix(owner, s.c.ID()+":") {
+			s.Errorf("owner %q of client %q", owner, s.c.ID())
+		}
 		kit.Force(s.T, x)
 		<-h.Context().Done()
 		want(h, `mutex "x\n", lost by `+owner)

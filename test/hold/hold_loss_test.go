@@ -126,7 +126,7 @@ func TestForcedUnlockThatFailsLeavesTheHold(t *testing.T) {
 
 // A delayed forced unlock does not hit the next holder, nor who has waited, and has the lock since an earlier send of it.
 func TestDelayedForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
-	each(t, kinds, []bool{false, true}, func(s *stage, waits bool) {
+	values(t, kinds, []bool{false, true}, func(s *stage, waits bool) {
 		if waits && s.Kind.Shared() {
 			return // nobody waits
 		}
@@ -149,24 +149,8 @@ func TestDelayedForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
 	})
 }
 
+// A fixed lease ends with the loss of the hold, when it was extended to at the latest, and is not renewed.
 func TestFixedLeaseEndsWithLoss(t *testing.T) {
-	kinds(t, func(s *stage) {
-		seen := kit.Count(s.d)
-		start := time.Now()
-		h := s.lock(holdfast.FixedLease(time.Minute))
-		kit.Took(s.T, kit.LostAt(s.T, h, start), 59*time.Second, time.Minute-1, "lost after %v")
-		calls := 1 // to check, once it listens for a forced unlock
-		if s.Kind.Shared() {
-			calls += 11 // somebody may have shortened it, but nobody prolongs it
-		}
-		if seen.Of("renew") > calls {
-			s.Errorf("a fixed lease was renewed: %v", seen)
-		}
-		s.lost(h)
-	})
-}
-
-func TestExtendMovesTheDeadline(t *testing.T) {
 	kinds(t, func(s *stage) {
 		h := s.lock(holdfast.FixedLease(10 * time.Second))
 		start := time.Now()
@@ -174,7 +158,11 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 		kit.OK(s.T, h.Extend(background, time.Minute))
 		kit.Took(s.T, time.Until(h.Deadline()), 59*time.Second, time.Minute, "deadline in %v")
 		kit.OK(s.T, h.Extend(background, time.Second)) // never shortens
-		kit.Took(s.T, kit.LostAt(s.T, h, start), 64*time.Second, 65*time.Second, "lost after %v")
+		seen := kit.Count(s.d)
+		kit.Took(s.T, kit.LostAt(s.T, h, start), 64*time.Second, 65*time.Second-1, "lost after %v")
+		if n := seen.Of("renew"); n > 0 && !s.Kind.Shared() || n > 12 { // somebody may have shortened what is shared, but nobody prolongs it
+			s.Errorf("a fixed lease was renewed: %v", seen)
+		}
 		kit.WantError(s.T, h.Extend(background, time.Minute), holdfast.ErrLost)
 		s.lost(h)
 		kit.WantError(s.T, h.Extend(background, time.Minute), holdfast.ErrNotHeld)

@@ -30,33 +30,31 @@ type stage struct {
 	ctx      context.Context // of an owner of the client
 }
 
-// runner is fake, or one of those after it. The client has the options.
-type runner = func(t *testing.T, f func(s *stage), options ...holdfast.ClientOption)
+// runner runs a test under fake time, on a stage whose client has the options.
+type runner func(t *testing.T, f func(s *stage), options ...holdfast.ClientOption)
 
-// fake runs a test under fake time, with a plain mutex.
+// fake does so with a plain mutex, kinds for each kind, nesting for each that nests, and keeping for each that can keep a lock from
+// others.
 func fake(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
 	t.Helper()
 	often(t, kit.MutexKind, 1, func(s *stage, _ int) { f(s) }, options...)
 }
 
-// kinds runs it for each kind, nesting for each that nests, and keeping for each that can keep a lock from others.
-func kinds(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
-	t.Helper()
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) { often(t, k, 1, func(s *stage, _ int) { f(s) }, options...) })
-}
+var (
+	kinds   = each(func(*kit.Kind) bool { return true })
+	nesting = each(func(k *kit.Kind) bool { return k.Nests })
+	keeping = each(func(k *kit.Kind) bool { return !k.Shared() })
+)
 
-func nesting(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
-	t.Helper()
-	kit.ForNesting(t, func(t *testing.T, k *kit.Kind) { often(t, k, 1, func(s *stage, _ int) { f(s) }, options...) })
-}
-
-func keeping(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
-	t.Helper()
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		if !k.Shared() {
-			often(t, k, 1, func(s *stage, _ int) { f(s) }, options...)
-		}
-	})
+func each(which func(k *kit.Kind) bool) runner {
+	return func(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
+		t.Helper()
+		kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
+			if which(k) {
+				often(t, k, 1, func(s *stage, _ int) { f(s) }, options...)
+			}
+		})
+	}
 }
 
 // often runs it n times for a kind, each time in a new world.
@@ -71,7 +69,7 @@ func often(t *testing.T, k *kit.Kind, n int, f func(s *stage, i int), options ..
 	}
 }
 
-// rows runs it with each row of a table, and each with each of some values.
+// rows runs it with each row of a table, and values with each of some values.
 func rows[T any](t *testing.T, run runner, table map[string]T, f func(s *stage, row T), options ...holdfast.ClientOption) {
 	t.Helper()
 	for name, row := range table {
@@ -79,9 +77,9 @@ func rows[T any](t *testing.T, run runner, table map[string]T, f func(s *stage, 
 	}
 }
 
-func each[T any](t *testing.T, run runner, values []T, f func(s *stage, value T), options ...holdfast.ClientOption) {
+func values[T any](t *testing.T, run runner, all []T, f func(s *stage, value T), options ...holdfast.ClientOption) {
 	t.Helper()
-	for _, value := range values {
+	for _, value := range all {
 		t.Run(fmt.Sprint(value), func(t *testing.T) { run(t, func(s *stage) { f(s, value) }, options...) })
 	}
 }
@@ -207,4 +205,17 @@ func (s *stage) backend(what any, err error, says string) holdfast.BackendError 
 		return holdfast.BackendError{}
 	}
 	return *failed
+}
+
+// counts checks that somebody has these holds, and nobody has any other.
+func (s *stage) counts(holds []*holdfast.Hold) {
+	s.Helper()
+	if len(holds) == 0 {
+		s.free()
+		return
+	}
+	s.WantCount("x", holds[0].Owner(), len(holds))
+	for _, h := range holds {
+		s.trusts(h)
+	}
 }
