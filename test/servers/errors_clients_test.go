@@ -123,19 +123,17 @@ func TestClientThatCannotWork(t *testing.T) {
 		unsent bool // and the error says so
 		wait   time.Duration
 	}{
-		"node":            {place: place{addr: node}, says: "give holdfast a Redis client for clusters", atOnce: true},
-		"no cluster":      {place: place{addr: good.Addr(), cluster: true}, says: "give holdfast a Redis client for one server", atOnce: true},
-		"no password":     {place: place{addr: wanting.Addr()}, says: "Redis wants a password", atOnce: true},
-		"wrong password":  {place: place{addr: wanting.Addr(), password: "wr0ng"}, says: "the password of the Redis client is wrong", atOnce: true},
-		"no such host":    {place: place{addr: "nowhere.invalid:6379"}, says: "no such host|" + late},
-		"refused":         {place: place{addr: refusing.Addr()}, says: nobody + "|" + late},
-		"refused, soon":   {place: place{addr: refusing.Addr()}, says: nobody + "|" + silence, unsent: true, wait: time.Second / 2},
-		"refused, in 3 s": {place: place{addr: refusing.Addr()}, says: nobody, unsent: true, wait: 3 * time.Second},
-		"refused, in 7 s": {place: place{addr: refusing.Addr()}, says: nobody, unsent: true, wait: 7 * time.Second},
-		"TLS wanted":      {place: place{addr: secure.Addr()}, says: "EOF|connection reset by peer|" + late},
-		"no TLS":          {place: place{addr: good.Addr(), tls: trusting}, says: silence + "|" + late},
-		"not trusted":     {place: place{addr: secure.Addr(), tls: trusting}, says: "failed to verify certificate|" + late},
-		"no answer":       {place: place{addr: silent.Addr().String()}, says: silence + "|" + late},
+		"node":           {place: place{addr: node}, says: "give holdfast a Redis client for clusters", atOnce: true},
+		"no cluster":     {place: place{addr: good.Addr(), cluster: true}, says: "give holdfast a Redis client for one server", atOnce: true},
+		"no password":    {place: place{addr: wanting.Addr()}, says: "Redis wants a password", atOnce: true},
+		"wrong password": {place: place{addr: wanting.Addr(), password: "wr0ng"}, says: "the password of the Redis client is wrong", atOnce: true},
+		"no such host":   {place: place{addr: "nowhere.invalid:6379"}, says: "no such host|" + late},
+		"refused":        {place: place{addr: refusing.Addr()}, says: nobody + "|" + late, unsent: true},
+		"refused, soon":  {place: place{addr: refusing.Addr()}, says: nobody + "|" + silence, unsent: true, wait: time.Second / 2},
+		"TLS wanted":     {place: place{addr: secure.Addr()}, says: "EOF|connection reset by peer|" + late},
+		"no TLS":         {place: place{addr: good.Addr(), tls: trusting}, says: silence + "|" + late},
+		"not trusted":    {place: place{addr: secure.Addr(), tls: trusting}, says: "failed to verify certificate|" + late},
+		"no answer":      {place: place{addr: silent.Addr().String()}, says: silence + "|" + late},
 	} {
 		for adapter, open := range openAt {
 			if c.cluster && adapter != "go-redis" {
@@ -194,7 +192,7 @@ func TestClientIsClosedUnderneath(t *testing.T) {
 func closedUnderneath(t *testing.T, s *redistest.Server, d driver.Driver, closeClient func()) {
 	t.Helper()
 	waits, waited := make(chan struct{}), make(chan error, 1)
-	c, err := testclient.New(d, holdfast.WithLease(12*time.Second), holdfast.WithMargin(2500*time.Millisecond),
+	c, err := testclient.New(d, holdfast.WithLease(16*time.Second), holdfast.WithMargin(6*time.Second),
 		holdfast.WithHooks(holdfast.Hooks{OnWait: func(context.Context, holdfast.Event) { close(waits) }}))
 	kit.OK(t, err)
 	says := func(what string, err error) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -61,7 +62,7 @@ func TestOtherKindOfLock(t *testing.T) {
 				l := k.Lock(c, name)
 				for what, err := range map[string]error{
 					"TryLock":     errOf(l.TryLock(background)),
-					"Lock":        errOf(l.Lock(background, holdfast.Wait(kit.Soon))),
+					"Lock":        errOf(l.Lock(background, holdfast.Wait(time.Minute))),
 					"Inspect":     errOf(l.Inspect(background)),
 					"ForceUnlock": errOf(l.ForceUnlock(background)),
 				} {

@@ -41,7 +41,7 @@ func multiLock(t *testing.T, p *kit.Platform, names []string) {
 	kit.WantError(t, err, holdfast.ErrLocked)
 	kit.Unlock(t, h)
 	h = kit.Must(t)(other.NewMutex(names[2]).Lock(background))
-	_, err = m.Lock(background, holdfast.Wait(time.Second))
+	_, err = m.Lock(background, holdfast.Wait(5*time.Second))
 	var locked *holdfast.LockedError
 	if !errors.As(err, &locked) || locked.Name != names[2] || locked.Holder != h.Owner() {
 		t.Errorf("%v", err)
@@ -93,10 +93,10 @@ func TestRedLockOnServers(t *testing.T) {
 	t.Parallel()
 	f := fleet{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
 	f.contend(t)
-	h := kit.Must(t)(f.redlock(t, holdfast.WithLease(6*time.Second), holdfast.WithTimeout(5*time.Second)).Lock(background))
+	h := kit.Must(t)(f.redlock(t, holdfast.WithLease(9*time.Second)).Lock(background))
 	f.awaitOn(t, 3)
 	f[0].Kill()
-	time.Sleep(7 * time.Second) // more than a lease
+	time.Sleep(10 * time.Second) // more than a lease
 	if h.Context().Err() != nil {
 		t.Fatalf("lost with two servers: %v", context.Cause(h.Context()))
 	}
@@ -117,9 +117,7 @@ func (f fleet) contend(t *testing.T) {
 	ctx, cancel := context.WithTimeout(background, time.Minute)
 	defer cancel()
 	for range 4 {
-		// Longer than the server is stopped: a hold that stands on this one and one other is given back on a quorum
-		// only when it goes on.
-		r := f.redlock(t, holdfast.WithTimeout(3*time.Second))
+		r := f.redlock(t) // its timeout is longer than the server is stopped: some are given back on a quorum only when it goes on
 		for range 2 {
 			group.Go(func() {
 				for range 8 {

@@ -33,7 +33,7 @@ const (
 	contenders = 3
 	victim     = contenders // the number of the one that is killed while it holds
 	// victimLease is how long the others have to do without it.
-	victimLease = 6 * time.Second
+	victimLease = 9 * time.Second
 )
 
 func overlapName(i int) string { return fmt.Sprintf("overlap:%02d", i) }

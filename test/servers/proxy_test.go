@@ -60,7 +60,7 @@ func TestBlackHoledHolderIsToldInTime(t *testing.T) {
 			t.Run(fmt.Sprint(p.Name, " ", direction), func(t *testing.T) {
 				t.Parallel()
 				name := kit.Fresh()
-				c := p.Client(t, holdfast.WithLease(6*time.Second), holdfast.WithMargin(2500*time.Millisecond))
+				c := p.Client(t, holdfast.WithLease(16*time.Second), holdfast.WithMargin(6*time.Second))
 				h := kit.Must(t)(c.NewMutex(name).Lock(background))
 				proxy.BlackHole(direction, true)
 				<-h.Context().Done()

@@ -54,7 +54,7 @@ func TestRWMutex(t *testing.T) {
 	kit.WantError(t, r.Unlock(), holdfast.ErrLost)
 	state()
 
-	dies := kit.Must(t)(m.RLock(background, holdfast.FixedLease(2*time.Second)))
+	dies := kit.Must(t)(m.RLock(background, holdfast.FixedLease(5*time.Second)))
 	r = kit.Must(t)(tool.RLock(background))
 	wantDid(t, false)(tool.ForceUnlock(background))
 	state("read", "read")

@@ -140,7 +140,7 @@ func TestUntoldAcquire(t *testing.T) {
 	l := quiet(t, kit.Limited(t, s, "go-redis", name, []string{"+@all", "-publish", "~*"})).NewFairMutex(name)
 	// One of Redisson's is next, and the lock is free: whoever asks tells it.
 	admin.Do(t, name, "RPUSH", "redisson_lock_queue:"+kit.Tagged(name), "java:1")
-	until := strconv.FormatInt(time.Now().Add(2*time.Second).UnixMilli(), 10)
+	until := strconv.FormatInt(time.Now().Add(6*time.Second).UnixMilli(), 10)
 	admin.Do(t, name, "ZADD", "redisson_lock_timeout:"+kit.Tagged(name), until, "java:1")
 	kit.WantError(t, errOf(l.TryLock(background)), holdfast.ErrLocked)
 	kit.Unlock(t, kit.Must(t)(l.Lock(background))) // nobody waits

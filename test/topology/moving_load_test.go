@@ -28,7 +28,7 @@ func TestMovingSlotUnderLoad(t *testing.T) {
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
 		l := &movingLoad{t: t, spans: make([][]kit.Span, len(kit.Kinds))}
 		a, b := l.client(p, holdfast.DefaultLease), l.client(p, holdfast.DefaultLease)
-		held := l.hold(l.client(p, 5*time.Second), a)
+		held := l.hold(l.client(p, 8*time.Second), a)
 		ctx, stop := context.WithCancel(background)
 		for i, k := range kit.Kinds {
 			for j := range 4 {
@@ -61,7 +61,7 @@ func TestMovingSlotUnderLoad(t *testing.T) {
 			m := s.BeginMove(t, "{slot}")
 			for _, key := range m.Keys(t) {
 				m.Key(t, key)
-				time.Sleep(40 * time.Millisecond) // so that it takes longer than the lease
+				time.Sleep(130 * time.Millisecond) // so that it takes longer than the lease
 			}
 			m.Finish(t)
 			time.Sleep(time.Second) // locks of several keys are to be had between two moves only

@@ -50,7 +50,7 @@ func TestMovingSlot(t *testing.T) {
 // Many locks are held in a slot of which half has been moved. Their renewals,
 // which go as one call otherwise, do not fail together.
 func movingHolds(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
-	c := p.Client(t, holdfast.WithLease(6*time.Second))
+	c := p.Client(t, holdfast.WithLease(8*time.Second))
 	holds := map[string]*holdfast.Hold{}
 	for i := range 20 {
 		name := fmt.Sprintf("{holds}:%02d", i)
@@ -62,7 +62,7 @@ func movingHolds(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
 			m.Key(t, key)
 		}
 	}
-	time.Sleep(13 * time.Second) // the slot stays so for more than two leases
+	time.Sleep(13 * time.Second) // the slot stays so for more than a lease
 	for name, h := range holds {
 		if h.Context().Err() != nil {
 			t.Fatalf("%s was lost: %v", name, context.Cause(h.Context()))
@@ -77,14 +77,14 @@ func movingHolds(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
 // A call of several keys, not all of which exist, is refused for as long as their slot
 // is moved, and not one moment longer. A waiter bears that, however long it takes.
 func movingWaiters(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
-	c := p.Client(t, holdfast.WithTimeout(2*time.Second))
+	c := p.Client(t, holdfast.WithTimeout(5*time.Second))
 	m := s.BeginMove(t, "{waiters}")
 	got := map[string]<-chan error{
 		"fenced": waits(c.NewMutex("{waiters}:fenced", holdfast.Fenced())),
 		"fair":   waits(c.NewFairMutex("{waiters}:fair")),
 		"reader": waits(c.NewRWMutex("{waiters}:rw").RLocker()),
 	}
-	time.Sleep(7 * time.Second) // more than three timeouts
+	time.Sleep(12 * time.Second) // more than two timeouts
 	for name, done := range got {
 		nothing(t, done, name+" while the slot was moved")
 	}

@@ -49,8 +49,9 @@ func TestForgottenConnections(t *testing.T) {
 // and the waiter gets the lock.
 func outlive(t *testing.T, p *kit.Platform, firewall *redistest.Firewall) {
 	t.Helper()
-	const lease = 6 * time.Second
-	c, name, waiting := p.Client(t, holdfast.WithLease(lease)), kit.Fresh(), make(chan struct{})
+	const lease = 12 * time.Second
+	name, waiting := kit.Fresh(), make(chan struct{})
+	c := p.Client(t, holdfast.WithLease(lease), holdfast.WithTimeout(9*time.Second)) // an attempt may take 3 s
 	held := kit.Must(t)(c.NewMutex(name).Lock(background))
 	waited := waits(p.Client(t, holdfast.WithLease(lease), holdfast.WithHooks(holdfast.Hooks{
 		OnWait: func(context.Context, holdfast.Event) { close(waiting) },
@@ -58,7 +59,7 @@ func outlive(t *testing.T, p *kit.Platform, firewall *redistest.Firewall) {
 	<-waiting
 	firewall.Forget()
 	kit.Unlock(t, kit.Must(t)(c.NewMutex(kit.Fresh()).TryLock(background)))
-	time.Sleep(2 * lease) // what is observed is that nothing happens
+	time.Sleep(lease + 6*time.Second) // what is observed is that nothing happens
 	kit.OK(t, context.Cause(held.Context()))
 	kit.Unlock(t, held)
 	kit.OK(t, <-waited)
