@@ -152,6 +152,11 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
+		name: "acquire: a late release hits the next hold", in: "clear", suite: tests(owner, "TestLateReleaseAfterLoss"),
+		old: "a.engine.Calls.Outlast(ctx, res.Unknown)",
+		new: "",
+	},
+	{
 		name: "acquire: cleaned up once, and not after the limit", in: "side.reconcile", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "!asked.Before(end)",
 		new: "!asked.Before(end) || ran",
