@@ -130,10 +130,13 @@ func (c *Caller) DoBriefly(
 		return c.DoApart(bound(), request)
 	}
 	r := c.begin()
-	if !r.goesOn(ctx, c.once(ctx, request, patience, true)) {
+	pause, again := r.goesOn(ctx, c.once(ctx, request, patience, true))
+	if !again {
 		return r.Result
 	}
-	return r.repeat(bound(), request, c.Once)
+	ctx = bound()
+	Sleep(ctx, pause)
+	return r.repeat(ctx, request, c.Once)
 }
 
 // DoApart is Do, but every attempt has a goroutine of its own: what comes of the last one
@@ -171,15 +174,16 @@ func (r *repetition) repeat(
 			return r.Result
 		}
 		patience := min(r.timeout/3, time.Until(r.end)) // the last one may begin late
-		if !r.goesOn(ctx, once(ctx, request, patience)) {
+		pause, again := r.goesOn(ctx, once(ctx, request, patience))
+		if !again {
 			return r.Result
 		}
+		Sleep(ctx, pause)
 	}
 }
 
-// goesOn notes what came of an attempt, and reports whether another one is to be made: if
-// so, it has paused.
-func (r *repetition) goesOn(ctx context.Context, one Result) bool {
+// goesOn notes what came of an attempt, and reports whether another one is to be made, and after which pause.
+func (r *repetition) goesOn(ctx context.Context, one Result) (pause time.Duration, again bool) {
 	// A late request is not looked at, so that says nothing of what Redis has refused.
 	if one.Err == nil && (one.Reply.Code != script.Late || Code(r.LastFailure) == "") {
 		r.LastFailure = nil
@@ -189,25 +193,25 @@ func (r *repetition) goesOn(ctx context.Context, one Result) bool {
 		r.failed(ctx, one.Err)
 		r.Unknown = append(r.Unknown, one.Unknown...)
 		if !r.WorthRepeating() || !time.Now().Add(r.pause).Before(r.end) {
-			return false
+			return 0, false
 		}
 		if !errors.Is(one.Err, ErrNoAnswer) { // else it has waited already
-			Sleep(ctx, r.pause)
+			pause = r.pause
 			r.pause = min(2*r.pause, LongestPause)
 		}
-		return true
+		return pause, true
 	case one.Reply.Code == script.Late && r.lates < lateReplies && time.Now().Before(r.end):
 		r.lates++
-		return true
+		return 0, true
 	case one.Reply.Code == script.Late:
 		if r.Err = ErrLate; r.lates < lateReplies {
 			r.Err = ErrNoAnswer // the server is slow, which is not its clock's doing
 		}
-		return false
+		return 0, false
 	default:
 		one.Unknown = r.Unknown
 		r.Result = one
-		return false
+		return 0, false
 	}
 }
 

@@ -172,6 +172,11 @@ var mutants = []mutant{
 		new: "After(time.Time{})",
 	},
 	{
+		name: "acquire: the pause behind a first attempt exceeds the wait", in: "Caller.DoBriefly", suite: tests(hold, "TestWaitIsNotExceeded"),
+		old: "Sleep(ctx, pause)",
+		new: "time.Sleep(pause)",
+	},
+	{
 		name: "acquire: a limit is over too early", in: "Clock.Expiry", suite: tests("internal/servertime", "TestDoubt"),
 		old: " + r.doubt + Slack",
 		new: "",
