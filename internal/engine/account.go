@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/binarysem"
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -34,6 +35,8 @@ type account struct {
 	fewer chan struct{}
 	// waiter is that of the acquire that has the turn; nil if none waits in a queue.
 	waiter *waiter
+	// gone is the last acquire that has waited in a queue, and given up; nil if there was none.
+	gone *gone
 	// retries says that tryAgain is going to give back what Redis has refused to take.
 	retries bool
 }
@@ -131,18 +134,37 @@ func (a *account) takeTurn(ctx context.Context) error {
 // errBusy is the failure of a call that has waited in vain for the turn, or for what an earlier call has sent.
 var errBusy = fmt.Errorf("an earlier call of its owner has no answer yet: %w", call.ErrNoAnswer)
 
-// busy is why an acquire did not get the turn. If the call that has the turn still waits in a queue, it is the refusal of
-// that call; otherwise it is errBusy.
-func (a *account) busy() error {
+// refusedSince is what the call that has the turn was refused with, if it waits in a queue, or has given up since then and not long
+// ago; else nil.
+func (a *account) refusedSince(then time.Time) error {
 	a.mu.Lock()
-	waiter := a.waiter
-	a.mu.Unlock()
-	if waiter != nil {
-		if _, last := waiter.Retry(); last != nil {
-			return last
+	waiter, last := a.waiter, a.gone
+	for s := range a.opened {
+		if s.Possible() > 0 { // the owner has had the lock since
+			last = nil
 		}
 	}
-	return &failure{errBusy}
+	a.mu.Unlock()
+	if waiter != nil {
+		if _, refusal := waiter.Retry(); refusal != nil {
+			return refusal
+		}
+	}
+	if last == nil || !last.at.After(then) || time.Since(last.at) > a.engine.Timeout/3 {
+		return nil
+	}
+	return last.refusal
+}
+
+// gone is an acquire that has given up: when, and what it was refused with last.
+type gone struct {
+	refusal error
+	at      time.Time
+}
+
+// gaveUp notes that an acquire gives up that has waited in a queue.
+func (a *account) gaveUp(refusal error) {
+	a.locked(func() { a.gone = &gone{refusal, time.Now()} })
 }
 
 // setWaiter notes the waiter of the acquire that has the turn; nil when it waits no more.

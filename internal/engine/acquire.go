@@ -96,8 +96,10 @@ func (a *acquisition) enter() error {
 // takeTurn takes the owner's turn, and looks whether what it is to be nested in still stands.
 func (a *acquisition) takeTurn() error {
 	if !a.account.turn.TryTake() {
-		if err := a.account.takeTurn(a.bound()); err != nil {
-			a.last = a.account.busy()
+		err := a.account.takeTurn(a.bound())
+		a.last = a.account.refusedSince(a.started) // there may be no time left to ask
+		if err != nil {
+			a.last = cmp.Or[error](a.last, &failure{errBusy})
 			return a.failure(call.Result{Err: err})
 		}
 	}

@@ -66,6 +66,9 @@ func (q *queued) wait(ahead int) call.Result {
 		defer q.acquisition.account.setWaiter(nil)
 	}
 	if !q.awaitHead() || !q.askUntilDone(q.bound()) {
+		if q.acquisition != nil {
+			q.acquisition.account.gaveUp(q.last)
+		}
 		if q.waiter.Leave() {
 			return call.Result{Err: errHandedOver}
 		}

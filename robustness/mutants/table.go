@@ -172,6 +172,16 @@ var mutants = []mutant{
 		new: "After(time.Time{})",
 	},
 	{
+		name: "acquire: the refusal of an earlier call of the owner is forgotten", in: "refusedSince", suite: tests(owner, "TestRefusalOfTwoCallsOfOneOwnerThatEndTogether"),
+		old: "return last.refusal",
+		new: "return nil",
+	},
+	{
+		name: "acquire: the refusal of an earlier call of the owner is told for ever", in: "refusedSince", suite: tests(owner, "TestErrorOfASilentRedisBehindARefusal"),
+		old: "!last.at.After(then) || ",
+		new: "",
+	},
+	{
 		name: "acquire: the pause behind a first attempt exceeds the wait", in: "Caller.DoBriefly", suite: tests(hold, "TestWaitIsNotExceeded"),
 		old: "Sleep(ctx, pause)",
 		new: "time.Sleep(pause)",
@@ -506,7 +516,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "errors: one who waits for its owner's turn says that Redis is silent", in: "acquisition.takeTurn", suite: tests(owner, "TestErrorBehindAnEarlierCallOfTheOwner"),
-		old: "a.last = a.account.busy()",
+		old: "a.last = a.account.refusedSince(a.started)",
 		new: "",
 	},
 	{
