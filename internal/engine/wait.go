@@ -325,6 +325,9 @@ func (q *queued) retriesAfter(ctx context.Context, res call.Result) bool {
 	now := time.Now()
 	if q.away.IsZero() {
 		q.away = now
+		if inTouch && !moving(res.Why()) { // the call goes on, so no call returns it
+			q.engine.Failed(q.lock, q.args.Owner, q.backendError(res.Why()))
+		}
 	}
 	return inTouch && now.Sub(q.away) < Outage*q.engine.Timeout
 }

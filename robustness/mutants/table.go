@@ -187,6 +187,11 @@ var mutants = []mutant{
 		new: "time.Sleep(pause)",
 	},
 	{
+		name: "acquire: an outage is not told", in: "retriesAfter", suite: tests(hold, "TestOutageOfAWaiterIsTold"),
+		old: "inTouch && !moving",
+		new: "!inTouch && !moving",
+	},
+	{
 		name: "acquire: a limit is over too early", in: "Clock.Expiry", suite: tests("internal/servertime", "TestDoubt"),
 		old: " + r.doubt + Slack",
 		new: "",
