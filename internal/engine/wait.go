@@ -65,7 +65,11 @@ func (q *queued) wait(ahead int) call.Result {
 		q.acquisition.account.setWaiter(&q.waiter)
 		defer q.acquisition.account.setWaiter(nil)
 	}
-	if !q.awaitHead() || !q.askUntilDone(q.bound()) {
+	head := q.awaitHead()
+	if why := q.sharedFailure(head); why != nil {
+		return call.Result{Err: why}
+	}
+	if !head || !q.askUntilDone(q.bound()) {
 		if q.acquisition != nil {
 			q.acquisition.account.gaveUp(q.last)
 		}
@@ -75,6 +79,18 @@ func (q *queued) wait(ahead int) call.Result {
 		return call.Result{Err: context.Cause(q.bound())}
 	}
 	return q.result
+}
+
+// sharedFailure is why the head before has given up, if this one has waited through most of that: it gives up, too.
+func (q *queued) sharedFailure(head bool) error {
+	if !head || time.Since(q.started) < q.engine.Timeout/2 {
+		return nil
+	}
+	why := q.waiter.TakeFailure()
+	if why != nil {
+		q.waiter.Fail(why)
+	}
+	return why
 }
 
 // askUntilDone asks whenever a try is due. It reports false if ctx has ended that, or the lock was handed over.
@@ -248,9 +264,17 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 		return true
 	default:
 		q.waiter.Notify() // for the next in the queue: this try has learnt nothing
+		if unanswered(ctx, res) {
+			q.waiter.Fail(res.Why())
+		}
 		q.waiter.Leave()
 		return false
 	}
+}
+
+// unanswered reports whether a try under ctx has failed since Redis has not answered, or cannot do now what it is asked for.
+func unanswered(ctx context.Context, res call.Result) bool {
+	return ctx.Err() == nil && !OwnBound(res.Err) && res.WorthRepeating()
 }
 
 // leaveAfter leaves the queue after an answer that ends the call. If the lock was granted and may pass on, those behind it
@@ -317,7 +341,7 @@ func (q *queued) retriesAfter(ctx context.Context, res call.Result) bool {
 	if _, last := q.waiter.Retry(); last != nil {
 		q.last = last
 	}
-	if ctx.Err() != nil || OwnBound(res.Err) || !res.WorthRepeating() {
+	if !unanswered(ctx, res) {
 		return false
 	}
 	inTouch := q.last != nil || moving(res.Why())

@@ -21,7 +21,8 @@
 // What the head has learnt belongs to the queue and outlives the head: the
 // subscription, the wake-up, and when to try again without one. So a head that leaves
 // takes no wake-up with it: what it has not used is still there for the next, and what
-// it has used up without getting an answer it gives back ([Waiter.Notify]).
+// it has used up without getting an answer it gives back ([Waiter.Notify]). A head that gives up
+// since Redis does not answer says so to the next ([Waiter.Fail]): else each would try for as long.
 //
 // A try needs the queue's try slot. Whoever abandons a try leaves the slot taken until it
 // is answered or has timed out.

@@ -55,6 +55,7 @@ type Queue[T, J any] struct {
 	notBefore   time.Time // others have their turn before the head asks
 	joinable    *J        // what newcomers may join in place of waiting; nil: nothing
 	unheard     bool      // nobody else has heard when the lock was given back here
+	failed      error     // with what the head before has given up, since nobody was answered; nil: it has not
 }
 
 // state is where a waiter is on its way.
@@ -288,6 +289,17 @@ func (w *Waiter[T, J]) Leave() (handedOver bool) {
 	return false
 }
 
+// Fail says that the head is about to leave since Redis does not answer. The next one may take that for its own failure.
+func (w *Waiter[T, J]) Fail(why error) {
+	w.inQueue(func(q *Queue[T, J]) { q.failed = why })
+}
+
+// TakeFailure returns with what the head before has given up, since Redis did not answer; nil if it has not.
+func (w *Waiter[T, J]) TakeFailure() (why error) {
+	w.inQueue(func(q *Queue[T, J]) { why, q.failed = q.failed, nil })
+	return why
+}
+
 // Idle reports whether nobody waits in any queue.
 func (qs *Queues[T, J]) Idle() bool { return qs.waiters.Load() == 0 }
 
@@ -316,7 +328,7 @@ func (q *Queue[T, J]) tidy() {
 		q.unsubscribe()
 		q.unsubscribe = nil
 	}
-	q.retryAt, q.notBefore, q.refusal, q.former, q.unheard = time.Time{}, time.Time{}, nil, nil, false
+	q.retryAt, q.notBefore, q.refusal, q.former, q.unheard, q.failed = time.Time{}, time.Time{}, nil, nil, false, nil
 	select {
 	case <-q.wake:
 	default:

@@ -187,6 +187,16 @@ var mutants = []mutant{
 		new: "time.Sleep(pause)",
 	},
 	{
+		name: "acquire: those behind one that fails try for as long", in: "sharedFailure", suite: tests(hold, "TestWaitersFailTogether"),
+		old: "q.waiter.Fail(why)",
+		new: "",
+	},
+	{
+		name: "acquire: one that has just come fails with the one before", in: "sharedFailure", suite: tests(hold, "TestWaitersFailTogether"),
+		old: "q.engine.Timeout/2",
+		new: "0",
+	},
+	{
 		name: "acquire: an outage is not told", in: "retriesAfter", suite: tests(hold, "TestOutageOfAWaiterIsTold"),
 		old: "inTouch && !moving",
 		new: "!inTouch && !moving",
