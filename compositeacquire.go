@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 )
 
 // compositeAcquire is one call of Lock or TryLock of several locks.
@@ -16,9 +17,10 @@ type compositeAcquire struct {
 	*MultiLock
 
 	caller     context.Context
-	handles    []*handle // of the parts
-	owners     []Owner   // of each of them
-	owner      Owner     // of all parts; zero if they have several
+	handles    []*handle          // of the parts
+	owners     []Owner            // of each of them
+	owner      Owner              // of all parts; zero if they have several
+	fresh      map[*Client]string // the owners that are new
 	config     lockConfig
 	started    time.Time
 	hadToWait  bool // the hooks know
@@ -56,14 +58,14 @@ func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (
 // own decides who owns each part: the owner that the caller's context has for it,
 // or a new one, one for all parts of a client.
 func (a *compositeAcquire) own() error {
-	fresh := map[*Client]string{}
+	a.fresh = map[*Client]string{}
 	for _, l := range a.handles {
-		owner, found, err := engine.OwnerFor(a.caller, &l.Lock, fresh[l.client])
+		owner, found, err := engine.OwnerFor(a.caller, &l.Lock, a.fresh[l.client])
 		if err != nil {
 			return err
 		}
 		if !found {
-			fresh[l.client] = owner
+			a.fresh[l.client] = owner
 		}
 		a.owners = append(a.owners, Owner{owner})
 	}
@@ -178,6 +180,7 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 			c.rollback(giveUp)
 		}
 	}()
+	defer a.endAtShutdown(c)()
 	again, err = a.acquireParts(bound, c)
 	giveUp = bound
 	if err == nil && c.handOut(a.report()) {
@@ -189,6 +192,22 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 		again, err = errors.Is(lost, ErrLost), lost
 	}
 	return again && !a.config.OneTry, cmp.Or(err, engine.ErrWaitOver)
+}
+
+// endAtShutdown has a try end when one of the clients shuts down, until stop is called: what it has of that client is waited for.
+func (a *compositeAcquire) endAtShutdown(c *composite) (stop func()) {
+	var stops []func() bool
+	for _, p := range a.parts {
+		if p.handle != nil && a.fresh[p.handle.client] != "" { // else it is nested in what goes on
+			closed := lockerr.Problem(p.Name(), "", ErrClosed)
+			stops = append(stops, context.AfterFunc(p.handle.Engine.Draining, func() { c.partFailed(closed) }))
+		}
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
 }
 
 // acquireParts acquires all parts. Again says that one was refused that is not to be waited for.

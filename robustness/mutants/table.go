@@ -1436,6 +1436,16 @@ var mutants = []mutant{
 		new: "ARGV[6] == 'never' and held",
 	},
 	{
+		name: "multi: Shutdown waits for one that waits elsewhere", in: "endAtShutdown", suite: tests(multi, "TestShutdownEndsAMultiLockThatWaitsElsewhere"),
+		old: `a.fresh[p.handle.client] != ""`,
+		new: "false",
+	},
+	{
+		name: "multi: Shutdown ends one that is nested", in: "endAtShutdown", suite: tests(multi, "TestShutdownEndsAMultiLockThatWaitsElsewhere"),
+		old: ` && a.fresh[p.handle.client] != ""`,
+		new: "",
+	},
+	{
 		name: "multi: a part that joins late keeps its own lease", in: "composite.join", suite: tests(multi, "TestLateServersJoinAFixedLease"),
 		old: "lease > 0",
 		new: "lease < 0",
