@@ -140,8 +140,12 @@ func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 		}
 		if a.independent {
 			again, a.err = a.tryQuorum(bound)
-		} else {
-			again, a.err = a.tryInOrder(bound)
+			continue
+		}
+		before := a.err
+		again, a.err = a.tryInOrder(bound)
+		if bound.Err() != nil && errors.Is(before, ErrLocked) && call.IsTimeout(a.err) { // the end of the wait has cut the try short
+			a.err = before
 		}
 	}
 	if a.err == nil {
