@@ -209,12 +209,13 @@ func (s *side) whyLost() error {
 }
 
 // forget drops lost holds once their key has gone: many users never unlock such a hold. If the other side keeps the key
-// alive, the counts are given back.
+// alive, or may, the counts are given back.
 func (s *side) forget(run *ledger.Run) {
 	a := s.account
 	a.mu.Lock()
 	other := s.other()
-	counts, fewer, unsettled := s.Forget(run, other != nil && mono.Now() < other.End())
+	stands := other != nil && mono.Now() < other.End() || s.lock.PermitIDs != nil // somebody may have prolonged a permit by its id
+	counts, fewer, unsettled := s.Forget(run, stands)
 	if fewer {
 		a.fell()
 	}

@@ -684,6 +684,11 @@ var mutants = []mutant{
 		new: "free - missing + 1 >= kept + leaves)",
 	},
 	{
+		name: "permits: one that was prolonged outlives its hold", in: "side.forget", suite: tests(permits, "TestShortLeaseThatIsProlongedByID"),
+		old: " || s.lock.PermitIDs != nil",
+		new: "",
+	},
+	{
 		name: "permits: who wants more than there are blocks all", in: "permits_acquire.lua", suite: tests(scripts, "TestPermitsOutside"),
 		old: " and n <= free + held",
 		new: "",
