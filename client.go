@@ -19,6 +19,7 @@ type Client struct {
 	idPrefix string // the first bytes of its UUID, for the ids of permits
 	engine   *engine.Engine
 	presence *presence.Presence
+	names    spellings
 }
 
 // New returns a client on a driver, for example goredisdriver.New(rdb). It does

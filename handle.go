@@ -3,7 +3,10 @@ package holdfast
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -30,8 +33,36 @@ func newHandle(c *Client, name string, t *engine.Traits, requests protocol.Waita
 	l := handle{Lock: engine.Lock{Traits: t, Engine: c.engine, Name: name, Requests: requests}, client: c}
 	if err := protocol.CheckName(name); err != nil {
 		l.refuse(invalid("name: %.80q: %w", name, err))
+	} else if other := c.names.meet(name); other != "" {
+		l.refuse(invalid("name: %.80q: this client uses %.80q, too, and the keys beside both are the same: use one of the two", name, other))
 	}
 	return l
+}
+
+// spellings are some of the names that a client has met lately. The names a and {a} are two locks that share the keys beside them.
+type spellings [256]atomic.Pointer[string]
+
+var spellingsSeed = maphash.MakeSeed()
+
+// meet notes a name. If the other spelling of it was met before, it returns that instead.
+func (s *spellings) meet(name string) (other string) {
+	bare := unbraced(name)
+	last := &s[maphash.String(spellingsSeed, bare)%uint64(len(s))]
+	switch met := last.Load(); {
+	case met == nil || unbraced(*met) != bare:
+		last.Store(&name)
+	case *met != name:
+		return *met
+	}
+	return ""
+}
+
+// unbraced is a name without the braces around all of it, if it has such.
+func unbraced(name string) string {
+	if strings.HasPrefix(name, "{") && strings.IndexByte(name, '}') == len(name)-1 {
+		return name[1 : len(name)-1]
+	}
+	return name
 }
 
 // refuse has every call return an error, if it is one; the first one counts.

@@ -202,6 +202,11 @@ var mutants = []mutant{
 		new: "!inTouch && !moving",
 	},
 	{
+		name: "acquire: both spellings of a name are taken", in: "spellings.meet", suite: tests(owner, "TestTwoSpellingsOfAName"),
+		old: "*met != name",
+		new: "false",
+	},
+	{
 		name: "acquire: a limit is over too early", in: "Clock.Expiry", suite: tests("internal/servertime", "TestDoubt"),
 		old: " + r.doubt + Slack",
 		new: "",
