@@ -195,7 +195,8 @@ func RenewedLease(d time.Duration) TryOption {
 // run once an hour on one of many machines whose clocks differ by less. An earlier Unlock ends the hold at once, and
 // leaves the lock to an owner that no client uses for the rest of d; so does closing the client. If the process crashes,
 // the lock lasts at least as long (each of several locks since it was acquired). The same owner does not get it either;
-// [Mutex.ForceUnlock] ends that. The hold cannot be detached.
+// [Mutex.ForceUnlock] ends that. The hold cannot be detached. Of several locks, none is kept beyond its own [WithMaxHold]
+// time, which begins when it is acquired, while others are still waited for.
 //
 // d is bounded as a [FixedLease] is, and is not longer than one, or [WithMaxHold]. [ErrInvalid] for readers and
 // permits; nothing is kept by a writer that reads on.
