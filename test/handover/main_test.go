@@ -2,7 +2,6 @@ package handover
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -143,12 +142,4 @@ func (s *stage) behind(options ...holdfast.LockOption) (*holdfast.Hold, <-chan e
 	h := <-first
 	s.d.SetFaults(nil)
 	return h, second
-}
-
-// ends checks that a call fails so.
-func (s *stage) ends(call <-chan error, target error) {
-	s.Helper()
-	if err := <-call; !errors.Is(err, target) {
-		s.Errorf("%v, want %v", err, target)
-	}
 }

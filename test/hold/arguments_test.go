@@ -105,14 +105,9 @@ func TestMissingArgumentsPanic(t *testing.T) {
 			"NewMutex": func() { new(holdfast.Client).NewMutex("x") },
 			"NewLatch": func() { (*holdfast.Client)(nil).NewLatch("x") },
 		} {
-			func() {
-				defer func() {
-					if text, _ := recover().(string); !strings.HasPrefix(text, "holdfast: ") {
-						s.Errorf("%s: %q", what, text)
-					}
-				}()
-				call()
-			}()
+			if text, _ := panics(call).(string); !strings.HasPrefix(text, "holdfast: ") {
+				s.Errorf("%s: %q", what, text)
+			}
 		}
 	})
 }

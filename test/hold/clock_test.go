@@ -46,35 +46,32 @@ func TestFirstCallHeldUp(t *testing.T) {
 	type row struct {
 		releases []memdriver.Fault
 		use      func(s *stage)
+		never    bool // it does nothing when it comes, nor later
 	}
 	rows(t, kinds, map[string]row{
 		"the call has failed":         {use: func(s *stage) { s.givesUp(background, time.Second) }},
-		"its clean-up fails at first": {[]memdriver.Fault{lost, lost, lost, lost}, func(s *stage) { s.givesUp(background, time.Second) }},
+		"its clean-up fails at first": {releases: []memdriver.Fault{lost, lost, lost, lost}, use: func(s *stage) { s.givesUp(background, time.Second) }},
 		"its repetition was answered": {use: func(s *stage) { // it comes when the hold has been given back
 			h := s.lock()
 			time.Sleep(20 * time.Second)
 			s.alone(h)
 			s.free()
 		}},
+		"somebody else holds the lock": {never: true, use: func(s *stage) {
+			s.givesUp(background, time.Second)
+			h := s.beside()
+			time.Sleep(2 * time.Minute)
+			s.trusts(h)
+			s.unlock(h)
+			s.WantNothing()
+		}},
 	}, func(s *stage, row row) {
 		s.Server.SetClock(-time.Minute)
 		s.first(map[string][]memdriver.Fault{"acquire": {heldUp}, "release": row.releases})
 		row.use(s)
-		s.wantGone()
-	})
-}
-
-// The same, and somebody else holds the lock when it comes: it does nothing then, nor later.
-func TestFirstCallHeldUpBesideAHolder(t *testing.T) {
-	kinds(t, func(s *stage) {
-		s.Server.SetClock(-time.Minute)
-		kit.Once(s.d, "acquire", heldUp)
-		s.givesUp(background, time.Second)
-		h := s.beside()
-		time.Sleep(2 * time.Minute)
-		s.trusts(h)
-		s.unlock(h)
-		s.WantNothing()
+		if !row.never {
+			s.wantGone()
+		}
 	})
 }
 
@@ -150,9 +147,9 @@ func (n *nodes) Eval(ctx context.Context, call driver.Call) (any, error) {
 
 func (n *nodes) Slotted() bool { return true }
 
-// onNodes has two locks of each kind, x on the first node and another one on the second, whose clock is ahead.
-func onNodes(t *testing.T, ahead time.Duration, f func(s *stage, n *nodes, there kit.AnyLock)) {
-	t.Helper()
+// Two nodes of a cluster whose clocks differ. A first call about a slot that is held up is waited for by the clock of the
+// slot's node, not by another's that has answered before. After the first call on each slot, no send is in vain.
+func TestClocksOfTwoNodes(t *testing.T) {
 	name := "y"
 	for !onSecond(name) {
 		name += "y"
@@ -161,45 +158,29 @@ func onNodes(t *testing.T, ahead time.Duration, f func(s *stage, n *nodes, there
 		second, err := memdriver.NewServer()
 		kit.OK(s.T, err)
 		s.Cleanup(second.Close)
-		second.SetClock(ahead)
+		second.SetClock(time.Minute)
 		n := &nodes{s.Server.Driver(), second.Driver()}
 		c, err := testclient.New(n, holdfast.WithoutIdentity())
 		kit.OK(s.T, err)
 		s.Cleanup(func() { kit.OK(s.T, c.Close()) })
-		s.l = s.Kind.Lock(c, "x")
-		f(s, n, s.Kind.Lock(c, name))
-	})
-}
+		here, there := s.Kind.Lock(c, "x"), s.Kind.Lock(c, name)
 
-// Two nodes of a cluster whose clocks differ by 3 s: after the first call on each
-// slot, no send is in vain.
-func TestClocksOfTwoNodes(t *testing.T) {
-	onNodes(t, 3*time.Second, func(s *stage, n *nodes, there kit.AnyLock) {
-		use := func() {
-			for _, l := range []kit.AnyLock{s.l, there} {
+		s.unlock(s.must(there.Lock(background)))
+		kit.Once(n.Driver, "acquire", heldUp)
+		s.l = here
+		s.givesUp(background, time.Second)
+		s.wantGone()
+
+		sent := []*kit.Calls{kit.Count(n.Driver), kit.Count(n.second)}
+		for range 20 {
+			for _, l := range []kit.AnyLock{here, there} {
 				h := s.must(l.Lock(background))
 				time.Sleep(100 * time.Millisecond)
 				s.unlock(h)
 			}
 		}
-		use()
-		here, beyond := kit.Count(n.Driver), kit.Count(n.second)
-		for range 20 {
-			use()
+		if sent[0].All() != 40 || sent[1].All() != 40 {
+			s.Errorf("%v sends for 40 calls of each", sent)
 		}
-		if here.All() != 40 || beyond.All() != 40 {
-			s.Errorf("%d and %d sends for 40 calls each", here.All(), beyond.All())
-		}
-	})
-}
-
-// A first call about a slot that is held up is waited for by the clock of the
-// slot's node, not by another's that has answered before.
-func TestFirstCallOfASlotHeldUp(t *testing.T) {
-	onNodes(t, time.Minute, func(s *stage, n *nodes, there kit.AnyLock) {
-		s.unlock(s.must(there.Lock(background)))
-		kit.Once(n.Driver, "acquire", heldUp)
-		s.givesUp(background, time.Second)
-		s.wantGone()
 	})
 }

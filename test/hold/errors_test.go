@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -267,48 +268,24 @@ func TestAnEarlierTryMayHaveHadItsEffect(t *testing.T) {
 // Whose context ends while another holds the lock is told who that is, and its error is still the context's alone.
 func TestGaveUpSaysWhoHoldsIt(t *testing.T) {
 	values(t, kinds, []bool{false, true}, func(s *stage, several bool) {
-		open := func(c *holdfast.Client, lock func(c *holdfast.Client) kit.AnyLock) holdfast.Locker {
-			if several {
-				return holdfast.NewMultiLock(lock(c), s.Mutex(c, "{x}2"))
-			}
-			return lock(c)
+		var l holdfast.Locker = s.l
+		if several {
+			l = holdfast.NewMultiLock(s.l, s.Mutex(s.c, "{x}2"))
 		}
-		gaveUp := func(err, is error, text string) {
-			s.Helper()
+		held, start := s.beside(), time.Now()
+		late, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		cancelled, end := context.WithCancelCause(background)
+		time.AfterFunc(2*time.Second, func() { end(errors.New("a cause")) })
+		for i, ctx := range []context.Context{late, cancelled} {
+			err, after := errOf(l.Lock(ctx)), time.Duration(i+1)*time.Second
+			s.within(start, after, after)
+			kit.WantError(s.T, err, ctx.Err(), context.Cause(ctx))
 			var locked *holdfast.LockedError
-			if !errors.Is(err, is) || errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) || locked.Holder.IsZero() ||
-				!strings.Contains(err.Error(), text) {
+			if errors.Is(err, holdfast.ErrLocked) || !errors.As(err, &locked) || locked.Holder != held.Owner() ||
+				!strings.Contains(err.Error(), ": the caller gave up: held by another owner: ") {
 				s.Errorf("%v, of %+v", err, locked)
 			}
-		}
-		other, _ := s.Known()
-		c, _ := s.Known()
-		held, l := s.must(open(other, s.Rival).Lock(background)), open(c, s.World.Lock)
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		gaveUp(errOf(l.Lock(ctx)), context.DeadlineExceeded, ": the caller gave up: held by another owner: billing@web-3 pid 4711, ")
-
-		cancelled, end := context.WithCancelCause(background)
-		cause, start := errors.New("a cause"), time.Now()
-		time.AfterFunc(time.Second, func() { end(cause) })
-		err := errOf(l.Lock(cancelled))
-		gaveUp(err, context.Canceled, ": the caller gave up: held by another owner: ")
-		kit.WantError(s.T, err, cause)
-		s.within(start, time.Second, time.Second)
-		s.unlock(held)
-
-		// The holder is another call of the same client, as when the wrong context is used for nesting.
-		held = s.must(open(c, s.Rival).Lock(background))
-		ctx, cancel = context.WithTimeout(background, time.Second)
-		defer cancel()
-		err = errOf(l.Lock(ctx))
-		gaveUp(err, context.DeadlineExceeded, "held by another call of this client, ")
-		if !strings.HasSuffix(err.Error(), "; to nest in it, lock with the context of its hold") {
-			s.Error(err)
-		}
-		err = errOf(l.TryLock(background))
-		if !errors.Is(err, holdfast.ErrLocked) || !strings.Contains(err.Error(), "another call of this client") {
-			s.Error(err)
 		}
 		s.unlock(held)
 	})
@@ -372,4 +349,118 @@ func TestLossIsSaidOnce(t *testing.T) {
 		s.Do("FLUSHALL")
 		time.Sleep(time.Minute)
 	})
+}
+
+// What several locks say that were not acquired.
+
+// TestARefusalOfSeveralLocksIsTold, whichever ends first, the wait or the time of a call. Of several locks of one name only the first is
+// waited for.
+func TestARefusalOfSeveralLocksIsTold(t *testing.T) {
+	fake(t, func(s *stage) {
+		good, bad := kit.Several(s.World, 3), kit.Several(s.Further(), 3)
+		bad.Fault(full, 0, 1, 2)
+		g, a, b := good.Clients[0], bad.Clients[0], bad.Clients[1]
+		for what, test := range map[string]struct {
+			l    *holdfast.MultiLock
+			some bool // of its parts may have been acquired
+		}{
+			"one client":      {l: holdfast.NewMultiLock(kit.Mutexes(a, "x", "y")...)},
+			"two clients":     {l: holdfast.NewMultiLock(a.NewMutex("x"), b.NewMutex("y"))},
+			"RedLock":         {l: holdfast.NewRedLock(a.NewMutex("x"), b.NewMutex("x")), some: true},
+			"with a good one": {l: holdfast.NewMultiLock(g.NewMutex("y"), a.NewMutex("y")), some: true},
+			"RedLocks":        {l: holdfast.NewMultiLock(good.Redlock("x"), bad.Redlock("x")), some: true},
+			"permits":         {l: holdfast.NewMultiLock(g.NewPermitSemaphore("s", holdfast.Permits(3)), a.NewPermitSemaphore("s", holdfast.Permits(3))), some: true},
+		} {
+			for _, wait := range []time.Duration{0, 500 * time.Millisecond, time.Minute} {
+				_, err := test.l.Lock(background, holdfast.Wait(wait))
+				if failed := s.backend(what, err, "OOM"); failed.MayHaveRun && !test.some {
+					s.Errorf("%s, for %v: %v", what, wait, err)
+				}
+			}
+		}
+		bad.Fault(memdriver.Fault{}, 0, 1, 2)
+		time.Sleep(time.Minute)
+		s.Do("DEL", "s")
+	})
+}
+
+// TestPartsThatAreLeft: some of several locks are acquired, and cannot be given back, or can, if not always before the call
+// returns.
+func TestPartsThatAreLeft(t *testing.T) {
+	values(t, fake, []bool{false, true}, func(s *stage, left bool) {
+		of := kit.Several(s.World, 3, holdfast.WithTimeout(time.Second))
+		for i, d := range of.Drivers {
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				return memdriver.Fault{Refuse: kit.Refusal(i > 0), LoseRequest: left && call.Script.Name() != "acquire"}
+			})
+		}
+		for what, l := range map[string]*holdfast.MultiLock{
+			"multi-lock": holdfast.NewMultiLock(of.Clients[0].NewMutex("a"), of.Clients[1].NewMutex("b")),
+			"RedLock":    of.Redlock("x"),
+		} {
+			for _, wait := range []time.Duration{0, 500 * time.Millisecond} {
+				_, err := l.Lock(background, holdfast.Wait(wait))
+				if stands := s.Do("KEYS", "[abx]") != ""; left && !stands || !s.backend(what, err, "").MayHaveRun {
+					s.Errorf("%s, waiting for %v: something stands: %v, %v", what, wait, stands, err)
+				}
+				time.Sleep(time.Minute)
+			}
+		}
+		of.Fault(memdriver.Fault{}, 0, 1, 2)
+		time.Sleep(time.Minute)
+		of.WantFree(s.T)
+	})
+}
+
+// TestPartsOfAnEarlierTryThatAreLeft: a try has had one, which cannot be given back, and ended because another is held. The
+// last one ends for another reason.
+func TestPartsOfAnEarlierTryThatAreLeft(t *testing.T) {
+	type combine = func(...holdfast.Locker) *holdfast.MultiLock
+	rows(t, fake, map[string]combine{"multi-lock": holdfast.NewMultiLock, "RedLock": holdfast.NewRedLock}, func(s *stage, combine combine) {
+		of := kit.Several(s.World, 3, holdfast.WithTimeout(time.Second))
+		rivals := of.Again()
+		held := []*holdfast.Hold{
+			s.must(rivals.Clients[1].NewMutex("x").Lock(background)), s.must(rivals.Clients[2].NewMutex("x").Lock(background)),
+		}
+		of.Drivers[0].SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseRequest: call.Script.Name() != "acquire"}
+		})
+		l := combine(of.Clients[0].NewMutex("x"), of.Clients[1].NewMutex("x"), of.Clients[2].NewMutex("x"))
+		waits := kit.Begin(func() (*holdfast.Hold, error) { return l.Lock(background, holdfast.Wait(10*time.Second)) })
+		time.Sleep(time.Second)
+		of.Fault(full, 1, 2)
+		failed := s.backend("Lock", (<-waits).Err, "")
+		s.WantReply("x", "KEYS", "*")
+		if !failed.MayHaveRun {
+			s.Error(failed)
+		}
+		of.Fault(memdriver.Fault{}, 0, 1, 2)
+		s.unlock(held...)
+		time.Sleep(time.Minute)
+		of.WantFree(s.T)
+	})
+}
+
+// TestAWaitThatIsOverAtOnce is not its caller's giving up, even if a part has not begun by then. That takes real time.
+func TestAWaitThatIsOverAtOnce(t *testing.T) {
+	lockers := make([]holdfast.Locker, 3)
+	for i := range lockers {
+		server, err := memdriver.NewServer()
+		kit.OK(t, err)
+		t.Cleanup(server.Close)
+		c, err := testclient.New(server.Driver())
+		kit.OK(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		lockers[i] = c.NewMutex("x")
+	}
+	l := holdfast.NewRedLock(lockers...)
+	for i := range 3000 {
+		h, err := l.Lock(background, holdfast.Wait(1+time.Duration(i)*300*time.Nanosecond))
+		switch {
+		case err == nil:
+			kit.Unlock(t, h)
+		case errors.Is(err, context.Canceled):
+			t.Fatal(err)
+		}
+	}
 }

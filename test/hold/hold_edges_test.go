@@ -20,6 +20,7 @@ func TestLateReleaseDoesNotHitTheNextHold(t *testing.T) {
 	type row struct {
 		acquires, releases []memdriver.Fault // of the first hold
 		unanswered         bool              // the Unlock
+		again              time.Duration     // after which its release comes again, if it has a MinHold
 	}
 	delayed := func(by time.Duration) []memdriver.Fault { return []memdriver.Fault{{DelayRequest: by}} }
 	lost := memdriver.Fault{LoseRequest: true}
@@ -32,9 +33,17 @@ func TestLateReleaseDoesNotHitTheNextHold(t *testing.T) {
 		"in the background": {releases: append([]memdriver.Fault{lost, lost, lost}, delayed(2200*time.Millisecond)...), unanswered: true},
 		// The guess of the server's clock is now 950 ms ahead. That is known, and what was given up is waited for so much longer.
 		"one way is slower": {acquires: delayed(1900 * time.Millisecond), releases: delayed(3100 * time.Millisecond)},
+		"kept, 1ms":         {again: time.Millisecond},
+		"kept, 2.1s":        {again: 2100 * time.Millisecond},
+		"kept, 2.9s":        {again: 2900 * time.Millisecond},
 	}, func(s *stage, row row) {
-		s.first(map[string][]memdriver.Fault{"acquire": row.acquires, "release": row.releases})
-		first := s.in(s.ctx)
+		var options []holdfast.LockOption
+		if row.again > 0 && !s.Kind.Shared() {
+			options = append(options, holdfast.MinHold(3*time.Second))
+		}
+		again := []memdriver.Fault{{Repeat: true, RepeatAfter: row.again}}
+		s.first(map[string][]memdriver.Fault{"acquire": row.acquires, "release": row.releases, "keep": again})
+		first := s.in(s.ctx, options...)
 		if err := first.Unlock(); (err != nil) != row.unanswered {
 			s.Error(err)
 		}
@@ -175,14 +184,9 @@ func TestSyncLockerUnlocksItsOwnHold(t *testing.T) {
 		second := make(chan struct{})
 		go func() { l.Lock(); close(second) }()
 		synctest.Wait()
-		func() {
-			defer func() {
-				if r := recover(); r == nil {
-					s.Error("the first one's Unlock did not panic")
-				}
-			}()
-			l.Unlock() // the first goroutine's
-		}()
+		if panics(l.Unlock) == nil { // the first goroutine's
+			s.Error("the first one's Unlock did not panic")
+		}
 		<-second // only now: until then the first believed to be alone
 		kit.Fails(s.T, holdfast.ErrLocked)(s.rival.TryLock(background))
 		l.Unlock()

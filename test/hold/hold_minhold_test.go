@@ -110,19 +110,6 @@ func TestMinHoldEnds(t *testing.T) {
 	})
 }
 
-// The release of a hold that was kept does not hit the owner's next hold, however long
-// it is delayed.
-func TestDelayedKeepDoesNotHitTheNextHold(t *testing.T) {
-	values(t, keeping, []time.Duration{time.Millisecond, 2100 * time.Millisecond, 2900 * time.Millisecond}, func(s *stage, delay time.Duration) {
-		h := s.in(s.ctx, holdfast.MinHold(3*time.Second))
-		kit.Once(s.d, "keep", memdriver.Fault{Repeat: true, RepeatAfter: delay})
-		s.unlock(h)
-		h = s.in(s.ctx)
-		time.Sleep(time.Minute)
-		s.alone(h)
-	})
-}
-
 // What was kept for a hold that has gone is not kept for an acquire that gave up.
 func TestStaleMinHold(t *testing.T) {
 	keeping(t, func(s *stage) {

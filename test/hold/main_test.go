@@ -193,6 +193,13 @@ func (s *stage) heals() {
 	time.Sleep(time.Minute)
 }
 
+// panics calls something, and returns what it panics with.
+func panics(call func()) (with any) {
+	defer func() { with = recover() }()
+	call()
+	return nil
+}
+
 // errOf is the error of a call.
 func errOf[T any](_ T, err error) error { return err }
 
