@@ -174,7 +174,7 @@ func TestHooksAreToldTheCallersContext(t *testing.T) {
 
 // TestALossIsNotTheCallersDeadline: the time of a renewal and that of its only attempt are over at once.
 func TestALossIsNotTheCallersDeadline(t *testing.T) {
-	often(t, kit.MutexKind, 20, func(s *stage, _ int) {
+	often(t, fake, 20, func(s *stage, _ int) {
 		h := s.lock()
 		kit.Away(s.d)
 		<-h.Context().Done()

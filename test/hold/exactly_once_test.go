@@ -98,19 +98,17 @@ func TestS27_CancelledCallersLeaveNothing(t *testing.T) {
 // The answer and the cancellation come at the very same moment: the caller gets
 // the hold or the error, and with the error nothing stays.
 func TestS27_CancelledAtTheMomentOfTheAnswer(t *testing.T) {
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		often(t, k, 40, func(s *stage, _ int) {
-			kit.Silent(s.d, memdriver.Fault{DelayReply: 10 * time.Millisecond})
-			ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
-			defer cancel()
-			if h, err := s.l.Lock(ctx); err == nil {
-				s.unlock(h)
-			} else {
-				kit.WantError(s.T, err, context.DeadlineExceeded)
-			}
-			time.Sleep(time.Second)
-			s.free()
-		})
+	often(t, kinds, 40, func(s *stage, _ int) {
+		kit.Silent(s.d, memdriver.Fault{DelayReply: 10 * time.Millisecond})
+		ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+		defer cancel()
+		if h, err := s.l.Lock(ctx); err == nil {
+			s.unlock(h)
+		} else {
+			kit.WantError(s.T, err, context.DeadlineExceeded)
+		}
+		time.Sleep(time.Second)
+		s.free()
 	})
 }
 
@@ -188,30 +186,28 @@ func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
 // The watchdog of a hold ends with it: no renewal comes after Unlock was called,
 // at whatever moment of a renewal that is, and no loss is told.
 func TestNoRenewalAfterUnlock(t *testing.T) {
-	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		var renewals, lost atomic.Int32
-		often(t, k, 43, func(s *stage, i int) {
-			var ended atomic.Bool
-			s.d.SetFaults(func(call driver.Call) memdriver.Fault {
-				if ended.Load() && call.Script.Name() == "renew" {
-					renewals.Add(1)
-				}
-				return memdriver.Fault{DelayRequest: 60 * time.Millisecond, DelayReply: 60 * time.Millisecond}
-			})
-			h := s.lock()
-			time.Sleep(9900*time.Millisecond + time.Duration(i)*7*time.Millisecond)
-			synctest.Wait()
-			ended.Store(true)
-			s.unlock(h)
-			kit.WantError(s.T, context.Cause(h.Context()), context.Canceled)
-			s.free()
-			time.Sleep(time.Hour)
-			s.free()
-			if renewals.Load() > 0 || lost.Load() > 0 {
-				s.Errorf("unlocked at moment %d: %d renewals after it, %d losses", i, renewals.Load(), lost.Load())
+	var renewals, lost atomic.Int32
+	often(t, kinds, 43, func(s *stage, i int) {
+		var ended atomic.Bool
+		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
+			if ended.Load() && call.Script.Name() == "renew" {
+				renewals.Add(1)
 			}
-		}, losses(&lost))
-	})
+			return memdriver.Fault{DelayRequest: 60 * time.Millisecond, DelayReply: 60 * time.Millisecond}
+		})
+		h := s.lock()
+		time.Sleep(9900*time.Millisecond + time.Duration(i)*7*time.Millisecond)
+		synctest.Wait()
+		ended.Store(true)
+		s.unlock(h)
+		kit.WantError(s.T, context.Cause(h.Context()), context.Canceled)
+		s.free()
+		time.Sleep(time.Hour)
+		s.free()
+		if renewals.Load() > 0 || lost.Load() > 0 {
+			s.Errorf("unlocked at moment %d: %d renewals after it, %d losses", i, renewals.Load(), lost.Load())
+		}
+	}, losses(&lost))
 }
 
 // What was refused has no effect later: an earlier send of the call may still be under way, and what it was

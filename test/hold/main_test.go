@@ -37,7 +37,7 @@ type runner func(t *testing.T, f func(s *stage), options ...holdfast.ClientOptio
 // others.
 func fake(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
 	t.Helper()
-	often(t, kit.MutexKind, 1, func(s *stage, _ int) { f(s) }, options...)
+	of(t, kit.MutexKind, f, options)
 }
 
 var (
@@ -51,25 +51,22 @@ func each(which func(k *kit.Kind) bool) runner {
 		t.Helper()
 		kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
 			if which(k) {
-				often(t, k, 1, func(s *stage, _ int) { f(s) }, options...)
+				of(t, k, f, options)
 			}
 		})
 	}
 }
 
-// often runs it n times for a kind, each time in a new world.
-func often(t *testing.T, k *kit.Kind, n int, f func(s *stage, i int), options ...holdfast.ClientOption) {
+func of(t *testing.T, k *kit.Kind, f func(s *stage), options []holdfast.ClientOption) {
 	t.Helper()
-	for i := range n {
-		kit.FakeKind(t, k, func(t *testing.T, w *kit.World) {
-			c, d := w.Client(options...)
-			other, _ := w.Client()
-			f(&stage{w, t, c, d, w.Lock(c), w.Rival(other), holdfast.WithOwner(background, c.NewOwner())}, i)
-		})
-	}
+	kit.FakeKind(t, k, func(t *testing.T, w *kit.World) {
+		c, d := w.Client(options...)
+		other, _ := w.Client()
+		f(&stage{w, t, c, d, w.Lock(c), w.Rival(other), holdfast.WithOwner(background, c.NewOwner())})
+	})
 }
 
-// rows runs it with each row of a table, and values with each of some values.
+// rows runs it with each row of a table, values with each of some values, and often so many times.
 func rows[T any](t *testing.T, run runner, table map[string]T, f func(s *stage, row T), options ...holdfast.ClientOption) {
 	t.Helper()
 	for name, row := range table {
@@ -81,6 +78,13 @@ func values[T any](t *testing.T, run runner, all []T, f func(s *stage, value T),
 	t.Helper()
 	for _, value := range all {
 		t.Run(fmt.Sprint(value), func(t *testing.T) { run(t, func(s *stage) { f(s, value) }, options...) })
+	}
+}
+
+func often(t *testing.T, run runner, n int, f func(s *stage, i int), options ...holdfast.ClientOption) {
+	t.Helper()
+	for i := range n {
+		run(t, func(s *stage) { f(s, i) }, options...)
 	}
 }
 
