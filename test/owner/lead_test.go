@@ -21,7 +21,7 @@ func TestLeadFollows(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(background)
 		var leading, most, terms atomic.Int32
-		work := func(ctx context.Context, h *holdfast.Hold) error {
+		work := func(ctx context.Context, _ *holdfast.Hold) error {
 			most.Store(max(most.Load(), leading.Add(1)))
 			terms.Add(1)
 			<-ctx.Done()
@@ -50,90 +50,63 @@ func TestLeadFollows(t *testing.T) {
 		why := errors.New("enough")
 		cancel(why)
 		for range drivers {
-			if err := <-ended; !errors.Is(err, why) {
-				t.Errorf("Lead: %v", err)
-			}
+			kit.WantError(t, <-ended, why)
 		}
 	})
 }
 
 // What f returns ends Lead or not.
 func TestLeadEnds(t *testing.T) {
-	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		var told atomic.Int32
-		c, d := w.Client(holdfast.WithHooks(holdfast.Hooks{OnError: func(context.Context, holdfast.Event) { told.Add(1) }}))
-		mu, reason := c.NewMutex("x"), errors.New("reason")
-		terms := 0
-		lead := func(f func() error) error {
-			terms = 0
-			return holdfast.Lead(background, mu, func(context.Context, *holdfast.Hold) error {
+	var told atomic.Int32
+	fake(t, func(s *stage) {
+		reason := errors.New("reason")
+		lead := func(wantErr error, wantTerms int, f func(term int) error) {
+			s.Helper()
+			terms := 0
+			err := holdfast.Lead(background, s.x, func(context.Context, *holdfast.Hold) error {
 				terms++
-				return f()
+				return f(terms)
 			})
+			if !errors.Is(err, wantErr) || terms != wantTerms {
+				s.Errorf("%v after %d terms, want %v after %d", err, terms, wantErr, wantTerms)
+			}
 		}
-		if err := lead(func() error { return nil }); err != nil || terms != 1 {
-			t.Error(err, terms)
-		}
-		if err := lead(func() error { return holdfast.Stop(reason) }); !errors.Is(err, reason) || terms != 1 {
-			t.Error(err, terms)
-		}
-		if err := lead(func() error { return holdfast.Stop(nil) }); err != nil || terms != 1 {
-			t.Error(err, terms)
-		}
+		lead(nil, 1, func(int) error { return nil })
+		lead(nil, 1, func(int) error { return holdfast.Stop(nil) })
+		lead(reason, 1, func(int) error { return holdfast.Stop(reason) })
 		start := time.Now()
-		err := lead(func() error {
-			if terms < 10 {
+		lead(nil, 10, func(term int) error {
+			if term < 10 {
 				return reason
 			}
 			return nil
 		})
-		if took := time.Since(start); err != nil || terms != 10 || took < 10*time.Second || took > time.Minute || told.Load() != 9 {
-			t.Errorf("%v, %d terms in %v, told %d", err, terms, took, told.Load())
+		kit.Took(s.T, time.Since(start), 10*time.Second, time.Minute, "ten terms took %v")
+		if n := told.Load(); n != 9 {
+			s.Errorf("told %d times", n)
 		}
-
-		// A stop that comes after a loss is no stop.
-		tool, _ := w.Client()
-		err = lead(func() error {
-			if terms == 1 {
-				kit.Force(t, tool.NewMutex("x"))
+		lead(nil, 2, func(term int) error { // a stop that comes after a loss is no stop
+			if term == 1 {
+				kit.Force(s.T, s.theirs)
 				return holdfast.Stop(reason)
 			}
 			return nil
 		})
-		if err != nil || terms != 2 {
-			t.Error(err, terms)
-		}
+		wantPanic(s.T, func() { lead(nil, 0, func(int) error { panic("told") }) })
+		s.unlock(s.must(s.x.TryLock(background)))
 
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			_ = lead(func() error { panic("oops") })
-		}()
-		kit.Unlock(t, kit.Must(t)(mu.TryLock(background)))
-
-		// Redis is away for a while.
-		kit.Silent(d, memdriver.Fault{LoseRequest: true})
-		time.AfterFunc(time.Minute, func() { d.SetFaults(nil) })
-		if err := lead(func() error { return nil }); err != nil || terms != 1 {
-			t.Error(err, terms)
-		}
-		for _, err := range []error{
-			holdfast.Lead(background, mu, nil, nil),
-			holdfast.Lead(background, c.NewMutex("a}b"), nil),
-		} {
-			kit.WantError(t, err, holdfast.ErrInvalid)
-		}
+		kit.Away(s.d) // for a while
+		time.AfterFunc(time.Minute, func() { s.d.SetFaults(nil) })
+		lead(nil, 1, func(int) error { return nil })
+		kit.WantError(s.T, holdfast.Lead(background, s.x, nil, nil), holdfast.ErrInvalid)
+		kit.WantError(s.T, holdfast.Lead(background, s.c.NewMutex("a}b"), nil), holdfast.ErrInvalid)
 		ended, end := context.WithCancel(background)
 		end()
-		kit.WantError(t, holdfast.Lead(ended, mu, nil), context.Canceled)
-		time.AfterFunc(time.Second, func() { _ = c.Close() })
-		err = holdfast.Lead(background, mu, func(ctx context.Context, _ *holdfast.Hold) error {
+		kit.WantError(s.T, holdfast.Lead(ended, s.x, nil), context.Canceled)
+		time.AfterFunc(time.Second, func() { _ = s.c.Close() })
+		kit.WantError(s.T, holdfast.Lead(background, s.x, func(ctx context.Context, _ *holdfast.Hold) error {
 			<-ctx.Done()
 			return nil
-		})
-		kit.WantError(t, err, holdfast.ErrClosed)
-	})
+		}), holdfast.ErrClosed)
+	}, holdfast.WithHooks(holdfast.Hooks{OnError: func(context.Context, holdfast.Event) { told.Add(1) }}))
 }
