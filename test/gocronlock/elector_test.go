@@ -24,15 +24,10 @@ func elect(t *testing.T, addr string, options ...holdfast.TryOption) *gocronlock
 	return e
 }
 
-// follow waits until an elector leads.
+// follow waits until an elector leads, as gocron asks.
 func follow(t *testing.T, e *gocronlock.Elector) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) { // gocron asks, too
-		if e.IsLeader(t.Context()) == nil {
-			return
-		}
-	}
-	t.Fatalf("nobody follows: %v", e.IsLeader(t.Context()))
+	kit.WaitFor(t, "the next leader", func() bool { return e.IsLeader(t.Context()) == nil })
 }
 
 // TestLeaderDies has the jobs run on one of two machines, which is cut off, and then on the other.
@@ -67,7 +62,7 @@ func TestLeaderDies(t *testing.T) {
 	receive(t, two.ran, "the run of the new leader")
 }
 
-// TestLeaderCloses gives the lock back at once, and does not lead again.
+// TestLeaderCloses gives the lock back at once, and does not lead again. Nor does the elector of a client that is closed.
 func TestLeaderCloses(t *testing.T) {
 	addr := serve(t).Addr()
 	one := elect(t, addr)
@@ -82,6 +77,12 @@ func TestLeaderCloses(t *testing.T) {
 		t.Errorf("the other one follows after %v", took)
 	}
 	kit.WantError(t, one.IsLeader(t.Context()), gocronlock.ErrNotLeader)
+
+	client := connect(t, addr)
+	kit.OK(t, client.Close())
+	e := gocronlock.NewElector(client, leader)
+	t.Cleanup(e.Close)
+	kit.WantError(t, e.IsLeader(t.Context()), gocronlock.ErrNotLeader, holdfast.ErrClosed)
 }
 
 // TestElectorWithoutRedis says what is wrong, and leads when it is over.
@@ -97,13 +98,4 @@ func TestElectorWithoutRedis(t *testing.T) {
 	}
 	server.Restart()
 	follow(t, e)
-}
-
-// TestElectorOfClosedClient never leads, and says why.
-func TestElectorOfClosedClient(t *testing.T) {
-	client := connect(t, serve(t).Addr())
-	kit.OK(t, client.Close())
-	e := gocronlock.NewElector(client, leader)
-	t.Cleanup(e.Close)
-	kit.WantError(t, e.IsLeader(t.Context()), gocronlock.ErrNotLeader, holdfast.ErrClosed)
 }

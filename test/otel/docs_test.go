@@ -55,8 +55,9 @@ func everything(t *testing.T, w *world) {
 func TestMetricsAreDocumented(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
 		everything(t, w)
-		w.want("holdfast.background.errors", "type=backend kind=mutex: 1")
-		w.wantZero()
+		w.want("background.errors", "background.errors type=backend kind=mutex: 1")
+		w.want("acquire.waiting", "acquire.waiting kind=mutex: 0")
+		w.want("hold.active", "hold.active kind=mutex: 0")
 		var got []string
 		for _, m := range w.collect() {
 			var attributes []string

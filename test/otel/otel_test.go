@@ -84,22 +84,20 @@ func (w *world) collect() []metricdata.Metrics {
 	return found
 }
 
-// points returns the series of a metric as text, sorted; those of histograms with their count
-// and sum.
-func (w *world) points(name string) (all []string) {
+// points returns the series of all metrics as text, sorted, without the common part of their names; those of histograms with
+// their count and sum.
+func (w *world) points() (all []string) {
 	w.T.Helper()
 	for _, m := range w.collect() {
-		if m.Name != name {
-			continue
-		}
+		name := strings.TrimPrefix(m.Name, "holdfast.")
 		switch data := m.Data.(type) {
 		case metricdata.Sum[int64]:
 			for _, p := range data.DataPoints {
-				all = append(all, fmt.Sprintf("%s: %d", text(p.Attributes), p.Value))
+				all = append(all, fmt.Sprintf("%s %s: %d", name, text(p.Attributes), p.Value))
 			}
 		case metricdata.Histogram[float64]:
 			for _, p := range data.DataPoints {
-				all = append(all, fmt.Sprintf("%s: %d in %.3g", text(p.Attributes), p.Count, p.Sum))
+				all = append(all, fmt.Sprintf("%s %s: %d in %.3g", name, text(p.Attributes), p.Count, p.Sum))
 			}
 		default:
 			w.T.Fatalf("%T", data)
@@ -119,207 +117,55 @@ func text(set attribute.Set) string {
 	return strings.Join(all, " ")
 }
 
-func (w *world) want(metric string, want ...string) {
+// want checks the series of all metrics, or of those whose names begin so.
+func (w *world) want(prefix string, want ...string) {
 	w.T.Helper()
-	if got := w.points(metric); !slices.Equal(got, want) {
-		w.T.Errorf("%s is\n%s\nwant\n%s", metric, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	got := slices.DeleteFunc(w.points(), func(point string) bool { return !strings.HasPrefix(point, prefix) })
+	if slices.Sort(want); !slices.Equal(got, want) {
+		w.T.Errorf("%q is\n%s\nwant\n%s", prefix, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// wantZero checks that nothing waits or is held, of any kind.
-func (w *world) wantZero() {
-	w.T.Helper()
-	for _, metric := range []string{"holdfast.acquire.waiting", "holdfast.hold.active"} {
-		for _, point := range w.points(metric) {
-			if !strings.HasSuffix(point, ": 0") {
-				w.T.Errorf("%s is %s", metric, point)
+// Each event counts in its metrics, under its kind, the type of its error, and whether it was handed over.
+func TestMetrics(t *testing.T) {
+	redis := &holdfast.BackendError{Err: errors.New("gone")}
+	lost := &holdfast.LostError{Reason: holdfast.LostTaken}
+	const s = time.Second
+	for _, row := range []struct {
+		hook string
+		e    holdfast.Event
+		want []string
+	}{
+		{"wait", holdfast.Event{Kind: "fair"}, []string{"acquire.waiting kind=fair: 1"}},
+		{"acquire", holdfast.Event{Kind: "fair", Waited: 2 * s, HadToWait: true}, []string{
+			"acquire.duration kind=fair: 1 in 2", "acquire.wait_time kind=fair: 1 in 2", "acquire.waiting kind=fair: -1", "hold.active kind=fair: 1",
+		}},
+		{"acquire", holdfast.Event{Kind: "read", HandedOver: true}, []string{"acquire.duration kind=read: 1 in 0", "hold.active kind=read: 1"}},
+		{"pass", holdfast.Event{Kind: "latch", Waited: s, HadToWait: true}, []string{
+			"acquire.duration kind=latch: 1 in 1", "acquire.wait_time kind=latch: 1 in 1", "acquire.waiting kind=latch: -1",
+		}},
+		{"refuse", holdfast.Event{Kind: "multi", Waited: s, Err: holdfast.ErrClosed}, []string{"acquire.duration type=closed kind=multi: 1 in 1"}},
+		{"refuse", holdfast.Event{Kind: "multi", Waited: s, HadToWait: true, Err: context.DeadlineExceeded}, []string{
+			"acquire.duration type=timeout kind=multi: 1 in 1", "acquire.wait_time type=timeout kind=multi: 1 in 1", "acquire.waiting kind=multi: -1",
+		}},
+		{"renew", holdfast.Event{Kind: "write", Held: 10 * s}, []string{"hold.age kind=write: 1 in 10", "hold.renewals kind=write: 1"}},
+		{"renew", holdfast.Event{Kind: "write", Held: 10 * s, Err: redis}, []string{"hold.renewals type=backend kind=write: 1"}},
+		{"lost", holdfast.Event{Kind: "permits", Held: s, Err: lost}, []string{"hold.losses type=taken kind=permits: 1"}},
+		{"end", holdfast.Event{Kind: "mutex", Held: 20 * s}, []string{"hold.active kind=mutex: -1", "hold.duration kind=mutex: 1 in 20"}},
+		{"end", holdfast.Event{Kind: "mutex", Held: s, HandedOver: true}, []string{"hold.active kind=mutex: -1", "hold.duration handed_over=true kind=mutex: 1 in 1"}},
+		{"end", holdfast.Event{Kind: "mutex", Held: s, Err: lost}, []string{"hold.active kind=mutex: -1", "hold.duration type=lost kind=mutex: 1 in 1"}},
+		{"error", holdfast.Event{Kind: "mutex", Err: redis}, []string{"background.errors type=backend kind=mutex: 1"}},
+	} {
+		fake(t, func(_ *testing.T, w *world) {
+			h := w.hooks
+			hooks := map[string]func(context.Context, holdfast.Event){
+				"wait": h.OnWait, "acquire": h.OnAcquire, "pass": h.OnPass, "refuse": h.OnRefuse,
+				"renew": h.OnRenew, "lost": h.OnLost, "end": h.OnEnd, "error": h.OnError,
 			}
-		}
+			hooks[row.hook](background, row.e)
+			w.want("", row.want...)
+		})
 	}
-}
-
-// Durations, waits and what comes of them.
-func TestMetricsOfAcquires(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, d := w.client()
-		x, other := c.NewMutex("x"), w.quiet().NewMutex("x")
-		h := kit.Must(t)(other.Lock(background))
-		w.want("holdfast.acquire.duration")
-		_, err := x.TryLock(background)
-		kit.WantError(t, err, holdfast.ErrLocked)
-		_, err = x.Lock(background, holdfast.Wait(2*time.Second))
-		kit.WantError(t, err, holdfast.ErrLocked)
-		w.wantZero()
-		late, cancel := context.WithTimeout(background, 3*time.Second)
-		defer cancel()
-		_, err = x.Lock(late)
-		kit.WantError(t, err, context.DeadlineExceeded)
-		ctx, cancel := context.WithCancel(background)
-		gone, next := kit.Waiting(t, x, ctx), kit.Waiting(t, x, background)
-		w.want("holdfast.acquire.waiting", "kind=mutex: 2")
-		time.Sleep(time.Second)
-		cancel()
-		<-gone
-		w.want("holdfast.acquire.waiting", "kind=mutex: 1")
-		kit.OK(t, h.Unlock())
-		h = <-next
-		w.wantZeroBut(1)
-		kit.OK(t, h.Unlock())
-		_, err = x.Lock(background, holdfast.FixedLease(time.Microsecond))
-		kit.WantError(t, err, holdfast.ErrInvalid)
-		kit.Away(d)
-		_, err = x.TryLock(background)
-		if backend := (*holdfast.BackendError)(nil); !errors.As(err, &backend) {
-			t.Error(err)
-		}
-		d.SetFaults(nil)
-		time.Sleep(time.Minute)
-		h = kit.Must(t)(other.Lock(background))
-		closed := kit.Waiting(t, x, background)
-		kit.OK(t, c.Close())
-		<-closed
-		_, err = x.Lock(background)
-		kit.WantError(t, err, holdfast.ErrClosed)
-		kit.OK(t, h.Unlock())
-		w.want("holdfast.acquire.duration",
-			"kind=mutex: 1 in 1",
-			"type=backend kind=mutex: 1 in 6", "type=cancelled kind=mutex: 1 in 1", "type=closed kind=mutex: 2 in 0", "type=invalid kind=mutex: 1 in 0",
-			"type=locked kind=mutex: 2 in 2", "type=timeout kind=mutex: 1 in 3")
-		w.want("holdfast.acquire.wait_time",
-			"kind=mutex: 1 in 1",
-			"type=cancelled kind=mutex: 1 in 1", "type=closed kind=mutex: 1 in 0", "type=locked kind=mutex: 1 in 2", "type=timeout kind=mutex: 1 in 3")
-		w.wantZero()
-	})
-}
-
-// wantZeroBut checks that nothing waits and so many are held.
-func (w *world) wantZeroBut(holds int) {
-	w.T.Helper()
-	w.want("holdfast.acquire.waiting", "kind=mutex: 0")
-	w.want("holdfast.hold.active", fmt.Sprintf("kind=mutex: %d", holds))
-}
-
-// However holds end, they are counted, and none is left.
-func TestMetricsOfHolds(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, d := w.client()
-		x := c.NewMutex("x")
-		h := kit.Must(t)(x.Lock(background))
-		inner := kit.Must(t)(x.Lock(h.Context()))
-		w.want("holdfast.hold.active", "kind=mutex: 2")
-		kit.OK(t, inner.Unlock())
-		time.Sleep(20 * time.Second)
-		kit.OK(t, h.Unlock()) // 20 s
-		w.wantZero()
-
-		h = kit.Must(t)(x.Lock(background)) // handed over, and lost, and unlocked
-		next := kit.Waiting(t, x, background)
-		kit.OK(t, h.Unlock())
-		h = <-next
-		_, err := x.ForceUnlock(background)
-		kit.OK(t, err)
-		<-h.Context().Done()
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-		w.wantZero()
-
-		owner, err := kit.Must(t)(x.Lock(background)).Detach()
-		kit.OK(t, err)
-		w.wantZero()
-		h = kit.Must(t)(x.Adopt(background, owner))
-		w.want("holdfast.hold.active", "kind=mutex: 1")
-		kit.OK(t, h.Unlock())
-
-		h = kit.Must(t)(x.Lock(background)) // not renewed, and never unlocked
-		kit.Silent(d, kit.Faults["refused"])
-		<-h.Context().Done()
-		d.SetFaults(nil)
-		w.wantZero()
-		kit.Must(t)(c.NewMutex("y").Lock(background, holdfast.FixedLease(time.Second)))
-		time.Sleep(2 * time.Second)
-		w.wantZero()
-		w.want("holdfast.hold.losses", "type=lease_over kind=mutex: 1", "type=taken kind=mutex: 1", "type=unanswered kind=mutex: 1")
-		renewals := strings.Join(w.points("holdfast.hold.renewals"), "\n")
-		if !strings.Contains(renewals, "type=backend kind=mutex: ") || !strings.HasPrefix(renewals, "kind=mutex: ") {
-			t.Error(renewals)
-		}
-		if age := w.points("holdfast.hold.age"); len(age) != 1 || !strings.HasPrefix(age[0], "kind=mutex: ") {
-			t.Error(age)
-		}
-
-		kit.Must(t)(x.Lock(background)) // given back by Close
-		kit.OK(t, c.Close())
-		w.wantZero()
-		ends := map[string]int{}
-		for _, point := range w.points("holdfast.hold.duration") {
-			what, count, _ := strings.Cut(point, ": ")
-			n := 0
-			fmt.Sscanf(count, "%d", &n)
-			ends[what] = n
-		}
-		want := map[string]int{"kind=mutex": 4, "handed_over=true kind=mutex": 1, "type=lost kind=mutex": 3, "type=closed kind=mutex": 1}
-		if !maps.Equal(ends, want) {
-			t.Errorf("ended %v, want %v", ends, want)
-		}
-	})
-}
-
-// Every kind is counted, and comes to zero.
-func TestMetricsOfEveryKind(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
-		other, _ := w.client()
-		far, _ := w.client()
-		q := w.quiet()
-		rw := c.NewRWMutex("rw")
-		lockers := map[string][2]holdfast.Locker{ // and what keeps them from it
-			"mutex":   {c.NewMutex("m"), q.NewMutex("m")},
-			"fair":    {c.NewFairMutex("f"), q.NewFairMutex("f")},
-			"read":    {rw.RLocker(), q.NewRWMutex("rw")},
-			"write":   {rw, q.NewRWMutex("rw")},
-			"permits": {c.NewPermitSemaphore("p", holdfast.Permits(1)), q.NewPermitSemaphore("p", holdfast.Permits(1))},
-			"multi":   {holdfast.NewMultiLock(c.NewMutex("a"), other.NewMutex("b")), q.NewMutex("a")},
-			"redlock": {holdfast.NewRedLock(c.NewMutex("r1"), other.NewMutex("r2"), far.NewMutex("r3")), holdfast.NewMultiLock(q.NewMutex("r1"), q.NewMutex("r2"))},
-		}
-		for kind, pair := range lockers {
-			options := []holdfast.LockOption{}
-			if kind == "multi" || kind == "redlock" {
-				options = append(options, holdfast.WithHooks(w.hooks))
-			}
-			h := kit.Must(t)(pair[1].Lock(background))
-			next := kit.Waiting(t, pair[0], background, options...)
-			time.Sleep(time.Second)
-			if !slices.Contains(w.points("holdfast.acquire.waiting"), "kind="+kind+": 1") {
-				t.Errorf("%s: waiting %v", kind, w.points("holdfast.acquire.waiting"))
-			}
-			kit.OK(t, h.Unlock())
-			h = <-next
-			if !slices.Contains(w.points("holdfast.hold.active"), "kind="+kind+": 1") {
-				t.Errorf("%s: held %v", kind, w.points("holdfast.hold.active"))
-			}
-			kit.OK(t, h.Unlock())
-			w.wantZero()
-		}
-		s, l := c.NewUnleasedSemaphore("s", holdfast.Permits(1)), c.NewLatch("l")
-		_, err := l.TrySetCount(background, 1)
-		kit.OK(t, err, s.Acquire(background, 1))
-		time.AfterFunc(time.Second, func() { kit.OK(t, s.Release(1), l.CountDown()) })
-		var both sync.WaitGroup
-		both.Go(func() { kit.OK(t, s.Acquire(background, 1)) })
-		both.Go(func() { kit.OK(t, l.Await(background)) })
-		both.Wait()
-		w.wantZero()
-		waits := strings.Join(w.points("holdfast.acquire.wait_time"), "\n")
-		for _, kind := range []string{"fair", "latch", "multi", "mutex", "permits", "read", "redlock", "semaphore", "write"} {
-			if !strings.Contains(waits, "kind="+kind+": ") {
-				t.Errorf("no wait of %s in\n%s", kind, waits)
-			}
-		}
-		for _, point := range w.points("holdfast.hold.active") {
-			if strings.Contains(point, "latch") || strings.Contains(point, "semaphore") {
-				t.Error(point)
-			}
-		}
-	})
 }
 
 // Names are an attribute only where they are asked for, and only those.
@@ -336,12 +182,12 @@ func TestNames(t *testing.T) {
 	}
 	fake(t, func(t *testing.T, w *world) {
 		use(t, w)
-		w.want("holdfast.acquire.duration", "kind=mutex name=orders: 2 in 0", "kind=mutex: 1 in 0")
-		w.want("holdfast.hold.active", "kind=mutex name=orders: 0", "kind=mutex: 0")
+		w.want("acquire.duration", "acquire.duration kind=mutex name=orders: 2 in 0", "acquire.duration kind=mutex: 1 in 0")
+		w.want("hold.active", "hold.active kind=mutex name=orders: 0", "hold.active kind=mutex: 0")
 	}, holdfastotel.WithNames(label))
 	fake(t, func(t *testing.T, w *world) {
 		use(t, w)
-		w.want("holdfast.acquire.duration", "kind=mutex: 3 in 0")
+		w.want("acquire.duration", "acquire.duration kind=mutex: 3 in 0")
 	})
 }
 
@@ -429,7 +275,6 @@ func TestSpansUnderOneContext(t *testing.T) {
 		if want := map[string]int{"x0 1": 2, "x1 2": 2, "x2 3": 2}; !maps.Equal(took, want) {
 			t.Errorf("%v, want %v", took, want)
 		}
-		w.wantZero()
 	})
 }
 
@@ -473,7 +318,7 @@ func TestLossInASpan(t *testing.T) {
 		_, err = x.ForceUnlock(background)
 		kit.OK(t, err)
 		<-h.Context().Done()
-		w.want("holdfast.hold.losses", "type=taken kind=mutex: 2")
+		w.want("hold.losses", "hold.losses type=taken kind=mutex: 2")
 	})
 }
 
