@@ -389,9 +389,9 @@ func TestWakeUpOfOneWhoLeavesDuringATry(t *testing.T) {
 // lives has it within five seconds, in each kind that knows such a thing.
 func TestDeadWaiterCostsFiveSeconds(t *testing.T) {
 	type acquire func(c *holdfast.Client) func(ctx context.Context) (*holdfast.Hold, error)
-	lock := func(make kit.Maker) acquire {
+	lock := func(of kit.Maker) acquire {
 		return func(c *holdfast.Client) func(context.Context) (*holdfast.Hold, error) {
-			return func(ctx context.Context) (*holdfast.Hold, error) { return make(c, "x").Lock(ctx) }
+			return func(ctx context.Context) (*holdfast.Hold, error) { return of(c, "x").Lock(ctx) }
 		}
 	}
 	take := func(n int) acquire {
