@@ -29,7 +29,7 @@ import (
 func TestACL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	admin := adminOf(s)
+	admin := adminOf(t, s)
 	r := &rightsTest{
 		admin: admin, a: admin.Client(t), addrs: []string{s.Addr()}, nodes: []*redistest.Server{s},
 		all: func(r kit.Rights, _ string) kit.Rights { return r },
@@ -44,8 +44,9 @@ func TestACL(t *testing.T) {
 }
 
 // adminOf is a server as one reaches it who may do anything.
-func adminOf(s *redistest.Server) *kit.Platform {
-	return kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.CLI(s))
+func adminOf(t *testing.T, s *redistest.Server) *kit.Platform {
+	t.Helper()
+	return kit.GoRedis("admin", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s))
 }
 
 // rightsTest tries rights on a server, or a cluster.
@@ -233,7 +234,7 @@ func (l *life) lockInVain() (*holdfast.Hold, error) {
 
 // listening returns the connection of the user that listens, or nothing.
 func (l *life) listening() string {
-	for _, line := range l.admin.Do(l.t, l.name, "CLIENT", "LIST", "TYPE", "pubsub") {
+	for line := range strings.Lines(strings.Join(l.admin.Do(l.t, l.name, "CLIENT", "LIST", "TYPE", "pubsub"), "\n")) {
 		if connection := strings.Fields(line); subscribed.MatchString(line) && slices.Contains(connection, "user="+l.name) {
 			return connection[0]
 		}
@@ -363,7 +364,7 @@ func (l *life) nothing() {
 func TestACLPing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	admin := adminOf(s)
+	admin := adminOf(t, s)
 	for client, more := range kit.ClientRights {
 		for _, with := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/%v", client, with), func(t *testing.T) {
@@ -396,7 +397,7 @@ func TestACLPing(t *testing.T) {
 func TestACLLine(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	admin := adminOf(s)
+	admin := adminOf(t, s)
 	// These are not missed before somebody leaves the line.
 	inLine := []string{"", "+zcard", "+zpopmin", "+zrange", "+zrem", "+pubsub|numsub"}
 	for client, more := range kit.ClientRights {

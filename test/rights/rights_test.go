@@ -53,7 +53,7 @@ func TestIdentityACL(t *testing.T) {
 func TestRightsToExpireAndDelete(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	admin := adminOf(s)
+	admin := adminOf(t, s)
 	use := func(without string) error {
 		name := kit.Fresh()
 		rights := kit.ScriptRights.And(kit.ClientRights["go-redis"]).And(kit.Rights{
