@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// shutdown begins Shutdown, and returns what checks that it has waited until then, and ends.
+// shutdown begins Shutdown, and returns what waits for its end.
 func (s *stage) shutdown() (ends func()) {
 	done := kit.BeginShutdown(s.c)
 	synctest.Wait()

@@ -114,7 +114,14 @@ func TestHooks(t *testing.T) {
 		// A hold.
 		h := s.lock(ctx)
 		l.want(t, "acquire!")
-		if e := l.event("acquire!"); e.Name != "x" || e.Owner() != h.Owner() || e.Token != h.Token() || e.Kind == "" || e.Held != 0 {
+		kind := s.Kind.Mode // read or write
+		switch {
+		case s.Kind.Queues:
+			kind = "fair"
+		case kind == "":
+			kind = "mutex"
+		}
+		if e := l.event("acquire!"); e.Name != "x" || e.Owner() != h.Owner() || e.Token != h.Token() || e.Kind != kind || e.Held != 0 {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(11 * time.Second)
@@ -298,6 +305,9 @@ func TestHooksOfPermits(t *testing.T) {
 			s.Errorf("%+v", e)
 		}
 		kit.OK(s.T, latch.CountDown(), <-second)
+		if of, permit := l.event("pass").Kind, l.event("acquire").Kind; of != "latch" || permit != "permits" {
+			s.Errorf("kinds %s and %s", of, permit)
+		}
 		l.wantNow(s.T, 1, 1)
 		for _, id := range h.PermitIDs() { // lost
 			kit.OK(s.T, s.other.NewPermitSemaphore("p").ReleasePermits(background, id))
@@ -357,8 +367,8 @@ func TestHooksOfSeveral(t *testing.T) {
 				kit.Unlock(t, h)
 				h = <-next
 				whole.want(t, "acquire")
-				if e := whole.event("acquire"); !e.HadToWait || e.Kind != name || parts.event("acquire").Kind != "mutex" {
-					t.Errorf("%+v", e)
+				if e := whole.event("acquire"); !e.HadToWait || e.Kind != name || parts.event("acquire").Kind != "mutex" || !h.Owner().IsZero() {
+					t.Errorf("%+v of %v, and of a part %+v", e, h.Owner(), parts.event("acquire"))
 				}
 				whole.wantNow(t, 0, 1, nil)
 

@@ -22,7 +22,7 @@ func TestHoldsContextIsOfOneLock(t *testing.T) {
 			s.c.NewMutex("outer"), s.c.NewRWMutex("outer").RLocker(), holdfast.NewMultiLock(s.c.NewMutex("outer"), s.c.NewFairMutex("outer2")),
 		} {
 			h := s.must(outer.Lock(background))
-			inner := s.lock(h.Context())
+			inner := s.must(s.x.TryLock(h.Context()))
 			kit.Fails(s.T, holdfast.ErrLocked)(s.Rival(s.c).TryLock(h.Context()))
 			s.unlock(inner, h)
 		}
@@ -79,7 +79,7 @@ func TestOwnersThatMayNotLock(t *testing.T) {
 	fakeKinds(t, func(s *stage) {
 		refused := func(owner holdfast.Owner) {
 			ctx := holdfast.WithOwner(background, owner)
-			kit.Fails(s.T, holdfast.ErrInvalid)(s.x.Lock(ctx))
+			kit.Fails(s.T, holdfast.ErrInvalid)(s.x.Lock(ctx, holdfast.Wait(time.Second)))
 			kit.Fails(s.T, holdfast.ErrInvalid)(s.x.TryLock(ctx))
 		}
 		parse := func(text string) (owner holdfast.Owner) {

@@ -206,27 +206,6 @@ func TestLateAdoptBesideNested(t *testing.T) {
 	})
 }
 
-// A giver or a taker that is killed costs the rest of the lease, and no more.
-func TestTransferOfTheKilled(t *testing.T) {
-	fakeKinds(t, func(s *stage) {
-		taker, d := s.taker()
-		for _, killed := range []string{"giver", "taker"} {
-			owner := s.detach(s.lock(background))
-			if killed == "taker" {
-				adopted := s.adopt(taker, owner)
-				kit.Away(d)
-				defer func() { _ = adopted.Unlock() }()
-			}
-			start := time.Now()
-			next := s.busy()
-			s.within(start, 31*time.Second)
-			s.unlock(next)
-			d.SetFaults(nil)
-			time.Sleep(time.Minute)
-		}
-	})
-}
-
 // An adopted hold lives for as long as its own lease, whatever the giver's was: the taker
 // knows of no other, and would leave the lock to the rest of it.
 func TestTransferEndsTheGiversLease(t *testing.T) {
