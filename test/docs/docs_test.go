@@ -127,7 +127,7 @@ func TestWeakSpotsAreExplained(t *testing.T) {
 	found := 0
 	for _, file := range glob(t, "../*/*_test.go") {
 		for _, match := range names.FindAllStringSubmatch(read(t, file), -1) {
-			for _, spot := range strings.Split(strings.TrimSuffix(match[1], "_"), "_") {
+			for spot := range strings.SplitSeq(strings.TrimSuffix(match[1], "_"), "_") {
 				found++
 				if !strings.Contains(page, "| "+spot+" |") {
 					t.Errorf("%s: %s is not explained", file, spot)

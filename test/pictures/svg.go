@@ -86,7 +86,7 @@ type run struct {
 	text string
 }
 
-func (s style) class() string {
+func (s *style) class() string {
 	classes := strings.Fields(s.reverse + " " + s.colour + " " + s.faint + " " + s.bold)
 	if len(classes) == 0 {
 		return ""
