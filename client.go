@@ -49,7 +49,8 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	c.engine = engine.New(c.config.Config)
 	c.presence = presence.New(presence.Config{
 		ID: id, Self: c.config.identity.asWritten(), Anonymous: c.config.anonymous, Timeout: c.config.Timeout,
-		Do: c.engine.Calls.Do, Ask: c.identify, Go: c.engine.Tasks.Go, Closing: c.engine.Closing,
+		Do: c.engine.Calls.Do, Ask: c.identify, Go: c.engine.Tasks.Go,
+		Others: c.engine.Tasks.Several, Closing: c.engine.Closing,
 	})
 	c.engine.Presence = c.presence
 	return c, nil

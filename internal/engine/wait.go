@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
@@ -234,6 +235,9 @@ func (q *queued) try(ctx context.Context) (again bool) {
 	}
 	q.prepare()
 	q.asked()
+	if q.acquisition != nil {
+		q.engine.Presence.WriteIfDue(mono.Now()) // who waits for long is still to be named
+	}
 	res := q.engine.Calls.Do(ctx, q.request)
 	q.answered(res)
 	return q.learn(ctx, res)

@@ -19,16 +19,16 @@
 //	                           ▼
 //	                        (ended)
 //
-// The first write, one every twenty minutes, and the next one after a failure are full: nothing that the
+// The first write, one every two minutes, and the next one after a failure are full: nothing that the
 // hash had before is left in it. Writes between them say only which holds have changed. A write becomes
-// due by time alone, and is made by the next acquire or renewal: a client that does nothing writes nothing,
-// and its hash expires. Withdraw makes the farewell: it deletes the hash, or lets it expire with the last
-// hold that outlasts the client.
+// due by time alone. It is made by the next acquire, ask of a waiter, or renewal, or by a timer while something is
+// held or outlasts the client: a client that does nothing else writes nothing, and its hash expires after six
+// minutes. Withdraw makes the farewell: it deletes the hash, or lets it expire with the last hold that outlasts the client.
 //
 // # Locks
 //
 // Presence.mu guards its fields below it, heldSince included. It is never held during I/O. The task is
-// started with it held. The moment at which the next full write is due is atomic, because each acquire looks
+// started with it held; the timer has a goroutine of its own for as long as that takes. The moment at which the next full write is due is atomic, because each acquire looks
 // at it. The limit of questions is atomic, too.
 //
 // # Failures
@@ -38,12 +38,14 @@
 //
 // Once Config.Closing has ended, a write under way has a quarter of a second left, or a third of the client's
 // timeout if that is less. The farewell has as much, in three parts: if one part ends without an answer, the
-// request is sent again. What was written is forgotten when Redis has answered the farewell, so a second
-// Withdraw repeats one that has failed. If nobody repeats it, the hash expires within an hour.
+// request is sent again. While Close waits for others anyway, it is sent again for as long as that, and counts its
+// three parts from then on: during a failover the releases are answered, if late, and so is the farewell. What was written is
+// forgotten when Redis has answered the farewell, so a second Withdraw repeats one that has failed. If nobody repeats it, the
+// hash expires within six minutes. So does one that a primary has deleted which was replaced before that: the new one has it still.
 //
 // An answer that comes after its request was given up is ignored: each request sets a state, so a repeated
 // one does no harm. A write that was given up at the end, and reaches Redis after the farewell, leaves a
-// hash that expires within an hour.
+// hash that expires within six minutes.
 //
 // A question that fails leaves out what it was to find. If the user lacks the right to ask, refusals do not
 // ask again for twenty minutes.

@@ -94,7 +94,7 @@ func (p *Presence) ask(ctx context.Context, key, name string, owners []string, w
 	known, err := p.config.Ask(ctx, key, fields)
 	if err != nil {
 		if call.LacksRight(err) {
-			p.questions.pause(fullAfter) // the server notes each refusal in its log
+			p.questions.pause(rightAfter) // the server notes each refusal in its log
 		}
 		return err
 	}

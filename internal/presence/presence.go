@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	// fullAfter is how long after a full write the next one is due. What lacked a right is
-	// tried again after as long.
+	// fullAfter is how long after a full write the next one is due.
 	fullAfter = protocol.ClientTTL / 3
-	// retryAfter is how long after another failure a full write is due.
-	retryAfter = 10 * time.Second
+	// retryAfter is how long after a failure a full write is due, and rightAfter is that of one that lacked a right.
+	retryAfter, rightAfter = 10 * time.Second, 20 * time.Minute
 	// farewell bounds how long a client that closes waits for a request, and farewells is in how many
 	// parts it waits for the last one.
 	farewell, farewells = 250 * time.Millisecond, 3
@@ -40,6 +39,8 @@ type Config struct {
 	Ask func(ctx context.Context, key string, fields []string) (protocol.Known, error)
 	// Go runs f in a goroutine that Close waits for. It reports false if it does not run f.
 	Go func(f func()) bool
+	// Others reports whether Close waits for anything but the farewell.
+	Others func() bool
 	// Closing ends when the client begins to close.
 	Closing context.Context
 }
@@ -54,11 +55,13 @@ type Presence struct {
 	questions askLimit
 	due       atomic.Int64 // when the next full write is: a mono.Time
 
-	mu      sync.Mutex // guards what follows
-	writing bool       // the task runs
-	written bool       // something may stand in Redis
-	leaving bool       // Withdraw has been called: only the farewell is still sent
-	stays   mono.Time  // until when a hold outlasts the client
+	mu      sync.Mutex  // guards what follows
+	writing bool        // the task runs
+	written bool        // something may stand in Redis
+	leaving bool        // Withdraw has been called: only the farewell is still sent
+	left    mono.Time   // when it was called
+	stays   mono.Time   // until when a hold outlasts the client
+	timer   *time.Timer // calls writeIfNamed when the next full write is due; nil: there was none yet
 	held    heldSince
 }
 
@@ -74,7 +77,7 @@ func New(config Config) *Presence {
 	return p
 }
 
-// WriteIfDue starts a write if a full one is due. Each acquire and each renewal calls it.
+// WriteIfDue starts a write if a full one is due. Each acquire, each ask of a waiter and each renewal calls it.
 func (p *Presence) WriteIfDue(now mono.Time) {
 	if !p.isDue(now) {
 		return
@@ -118,9 +121,22 @@ func (p *Presence) OutlastedUntil(until mono.Time) {
 func (p *Presence) Withdraw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.leaving = true
+	p.leaving, p.left = true, mono.Now()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
 	if p.written && !p.writing {
 		p.writing = p.config.Go(p.run)
+	}
+}
+
+// writeIfNamed starts a full write if a lock in Redis may need one: by then nobody may have called WriteIfDue, as
+// nothing is renewed with a fixed lease.
+func (p *Presence) writeIfNamed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.held.holds) > 0 || p.stays > mono.Now() {
+		p.write()
 	}
 }
 
@@ -166,9 +182,21 @@ func (p *Presence) next() (request script.Request, last bool) {
 	held, ended := p.held.take(full, now)
 	p.written = true
 	if full {
-		p.due.Store(int64(now.Add(fullAfter)))
+		p.dueIn(now, fullAfter)
 	}
-	return protocol.WriteClient(p.key, p.says(), full, held, ended), false
+	return protocol.WriteClient(p.key, p.says(), max(protocol.ClientTTL, p.stays.Sub(now)), full, held, ended), false
+}
+
+// dueIn has the next full write be due then. mu is held.
+func (p *Presence) dueIn(now mono.Time, d time.Duration) {
+	p.due.Store(int64(now.Add(d)))
+	switch {
+	case p.leaving:
+	case p.timer == nil:
+		p.timer = time.AfterFunc(d, p.writeIfNamed)
+	default:
+		p.timer.Reset(d)
+	}
 }
 
 // says is what the client says of itself now.
@@ -194,10 +222,15 @@ func (p *Presence) send(request script.Request) error {
 	return res.Why()
 }
 
-// sendLast sends the farewell, and reports whether Redis has answered it.
+// sendLast sends the farewell, and reports whether Redis has answered it. While Close waits for others anyway, it tries
+// for as long as they do: a failover may be under way.
 func (p *Presence) sendLast(request script.Request) bool {
-	for range farewells {
-		ctx, cancel := context.WithTimeout(context.Background(), p.patience()/farewells)
+	for left := farewells; left > 0; left-- {
+		part := p.patience() / farewells
+		if p.config.Others() && mono.Now() < p.lasts() {
+			part, left = p.patience(), farewells+1
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), part)
 		res := p.config.Do(ctx, request)
 		givenUp := ctx.Err() != nil
 		if cancel(); res.Err == nil || !givenUp {
@@ -207,16 +240,23 @@ func (p *Presence) sendLast(request script.Request) bool {
 	return false
 }
 
+// lasts is how long the farewell may go on with others: Close must not fail because of it.
+func (p *Presence) lasts() mono.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.left.Add(p.config.Timeout - 3*p.patience())
+}
+
 // failed takes note of the error of a write: the next one is full.
 func (p *Presence) failed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	after := retryAfter
 	if call.LacksRight(err) {
-		after = fullAfter
+		after = rightAfter
 	}
 	p.held.forgetChanges()
-	p.due.Store(int64(mono.Now().Add(after)))
+	p.dueIn(mono.Now(), after)
 }
 
 // withdrawn ends the task after the farewell.

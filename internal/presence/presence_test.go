@@ -26,6 +26,8 @@ const id = "99f17b91-c6cc-889e-88f6-8265bee545cf"
 type redis struct {
 	began  time.Time
 	answer func(ctx context.Context, operation string) error // nil: at once
+	others time.Time                                         // until when Close waits for something else
+	ended  time.Time                                         // when the task ended last
 
 	mu    sync.Mutex
 	calls []string
@@ -72,7 +74,8 @@ func with(t *testing.T, test func(t *testing.T, r *redis, p *Presence, closes fu
 		r := &redis{began: time.Now()}
 		p := New(Config{
 			ID: id, Timeout: 3 * time.Second, Do: r.do, Closing: closing,
-			Go: func(f func()) bool { go f(); return true },
+			Go:     func(f func()) bool { go func() { f(); r.ended = time.Now() }(); return true },
+			Others: func() bool { return time.Now().Before(r.others) },
 		})
 		test(t, r, p, func() { cancel(); p.Withdraw() })
 	})
@@ -109,13 +112,33 @@ func TestWritesWhatChanges(t *testing.T) {
 		time.Sleep(fullAfter - 1)
 		p.WriteIfDue(mono.Now())
 		r.want(t)
-		time.Sleep(time.Nanosecond)
-		p.WriteIfDue(mono.Now())
-		r.want(t, "20m0s write 1 [2 x] 0")
+		time.Sleep(time.Nanosecond) // nobody asks: what it holds may not be renewed
+		r.want(t, "2m0s write 1 [2 x] 0")
 		closes()
-		r.want(t, "20m0s delete")
+		r.want(t, "2m0s delete")
 		p.Ended(2)
 		p.Withdraw()
+		r.want(t)
+	})
+}
+
+// A client that holds nothing is not written anew, unless it asks for something, or a hold outlasts it.
+func TestNobodyIsNamedForLong(t *testing.T) {
+	with(t, func(t *testing.T, r *redis, p *Presence, _ func()) {
+		p.WriteIfDue(mono.Now())
+		r.want(t, "0s write 1 [] 0")
+		p.holdsX(1)
+		r.want(t, "0s write 0 [1 x] 0")
+		p.Ended(1)
+		r.want(t, "0s write 0 [] 1")
+		time.Sleep(time.Hour)
+		r.want(t)
+		p.OutlastedUntil(mono.Now().Add(fullAfter + time.Minute))
+		p.WriteIfDue(mono.Now())
+		r.want(t, "1h0m0s write 1 [] 0")
+		time.Sleep(fullAfter)
+		r.want(t, "1h2m0s write 1 [] 0")
+		time.Sleep(time.Hour)
 		r.want(t)
 	})
 }
@@ -139,9 +162,8 @@ func TestOneWriteAtATime(t *testing.T) {
 				return
 			}
 			r.want(t)
-			time.Sleep(retryAfter)
 			r.answer = nil
-			p.WriteIfDue(mono.Now())
+			time.Sleep(retryAfter)
 			r.want(t, "11s write 1 [1 x] 0")
 		})
 	}
@@ -150,7 +172,7 @@ func TestOneWriteAtATime(t *testing.T) {
 // After a failure nothing is written for a while, whatever changes. While Redis refuses to be told of holds, those
 // that have ended leave nothing behind.
 func TestPresenceForgetsWhatItCannotTell(t *testing.T) {
-	for err, pause := range map[error]time.Duration{errSilent: retryAfter, errNoRight: fullAfter} {
+	for err, pause := range map[error]time.Duration{errSilent: retryAfter, errNoRight: rightAfter} {
 		with(t, func(t *testing.T, r *redis, p *Presence, _ func()) {
 			r.answer = func(context.Context, string) error { return err }
 			p.WriteIfDue(mono.Now())
@@ -211,6 +233,41 @@ func TestFarewell(t *testing.T) {
 					r.want(t, again)
 				} else {
 					r.want(t)
+				}
+			})
+		})
+	}
+}
+
+// As long as Close waits for something else, the farewell is repeated. It ends before Close's time does.
+func TestFarewellGoesOnWithOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		others, silent, until time.Duration
+		calls                 int
+		last                  string
+	}{
+		"answered":       {others: time.Second, silent: 900 * time.Millisecond, until: time.Second, calls: 5, last: "1s delete"},
+		"answered later": {others: 900 * time.Millisecond, silent: 1100 * time.Millisecond, until: 1166666666, calls: 7, last: "1.166666666s delete"},
+		"silent":         {others: time.Second, silent: time.Hour, until: 1249999999, calls: 7, last: "1.166666666s delete"},
+		"silent for all": {others: time.Hour, silent: time.Hour, until: 2499999999, calls: 12, last: "2.416666666s delete"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with(t, func(t *testing.T, r *redis, p *Presence, closes func()) {
+				p.WriteIfDue(mono.Now())
+				r.want(t, "0s write 1 [] 0")
+				r.others = r.began.Add(test.others)
+				r.answer = func(ctx context.Context, _ string) error {
+					if time.Since(r.began) < test.silent {
+						return silent(ctx, "")
+					}
+					return nil
+				}
+				closes()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				kept := r.ended.Sub(r.began)
+				if last := r.calls[len(r.calls)-1]; kept != test.until || len(r.calls) != test.calls || last != test.last {
+					t.Errorf("%d calls until %v, the last one %q; want %d until %v, and %q", len(r.calls), kept, last, test.calls, test.until, test.last)
 				}
 			})
 		})
@@ -334,7 +391,7 @@ func TestHolderOfARefusal(t *testing.T) {
 		if n := asked(); n != 1 {
 			t.Errorf("%d questions without a right", n)
 		}
-		time.Sleep(fullAfter)
+		time.Sleep(rightAfter)
 		if n := asked(); n != 1 {
 			t.Errorf("%d questions twenty minutes later", n)
 		}

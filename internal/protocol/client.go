@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// ClientTTL is how long Redis keeps what a client says of itself, unless it says it again.
-const ClientTTL = time.Hour
+// ClientTTL is how long Redis keeps what a client says of itself, unless it says it again, or a hold outlasts the client.
+const ClientTTL = 6 * time.Minute
 
 // clientDigits is how much of a client's UUID its key has: 64 bits, four of them the version.
 const clientDigits = len("99f17b91-c6cc-889e")
@@ -67,11 +67,11 @@ func HeldField(owner, name string) string {
 }
 
 // WriteClient asks that the hash at key says what a client says of itself; anew, and nothing that
-// it has said before. It says for how long the fields of held have been so, and those of
+// it has said before. Redis keeps it for ttl. It says for how long the fields of held have been so, and those of
 // ended are no more.
-func WriteClient(key string, c Client, anew bool, held map[string]time.Duration, ended []string) script.Request {
+func WriteClient(key string, c Client, ttl time.Duration, anew bool, held map[string]time.Duration, ended []string) script.Request {
 	args := []string{
-		flag(anew), millis(ClientTTL), c.Program, c.Version, c.Host, strconv.Itoa(c.PID), millis(c.Age),
+		flag(anew), millis(ttl), c.Program, c.Version, c.Host, strconv.Itoa(c.PID), millis(c.Age),
 		strconv.Itoa(len(held)),
 	}
 	for field, age := range held {

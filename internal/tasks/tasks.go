@@ -62,6 +62,9 @@ func (g *Group) Go(f func()) bool {
 	return true
 }
 
+// Several reports whether more than one task is running.
+func (g *Group) Several() bool { return g.state.Load()&^(closed|awaited) > 1 }
+
 // Wait waits until no task is running, and lets none begin after that. It
 // returns the context's error if ctx ends first; tasks may then still begin.
 func (g *Group) Wait(ctx context.Context) error {

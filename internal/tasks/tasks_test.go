@@ -49,3 +49,25 @@ func TestWaitIsBounded(t *testing.T) {
 		t.Fatal("an unfinished group refuses tasks")
 	}
 }
+
+func TestSeveral(t *testing.T) {
+	var g Group
+	for i, want := range []bool{false, false, true} {
+		if g.Several() != want {
+			t.Errorf("with %d tasks: %t", i, !want)
+		}
+		g.Begin()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = g.Wait(ctx)
+	if !g.Several() {
+		t.Error("three tasks that are awaited are not several")
+	}
+	for range 3 {
+		g.End()
+	}
+	if err := g.Wait(t.Context()); err != nil || g.Several() {
+		t.Error("several after the end", err)
+	}
+}

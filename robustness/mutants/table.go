@@ -1276,6 +1276,21 @@ var mutants = []mutant{
 		old: "/ 3",
 		new: "* 3",
 	},
+	{
+		name: "identity: a hold that is not renewed is forgotten", in: "Presence.writeIfNamed", suite: tests(owner, "TestIdentityLastsAsLongAsTheLock"),
+		old: "len(p.held.holds) > 0 ||",
+		new: "",
+	},
+	{
+		name: "identity: a waiter is forgotten", in: "queued.try", suite: tests(owner, "TestIdentityLastsAsLongAsTheLock"),
+		old: "q.acquisition != nil",
+		new: "false",
+	},
+	{
+		name: "identity: it is not deleted during a failover", in: "Presence.sendLast", suite: tests(owner, "TestIdentityGoesWithALateRelease"),
+		old: "p.config.Others() &&",
+		new: "false &&",
+	},
 
 	// Fair locks, permits, latches, locks of several parts.
 	{
