@@ -1257,6 +1257,11 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
+		name: "force: leaves a writer's expired read", in: "RWMutex.ForceUnlock", suite: tests(rw, "TestForceUnlockOfTheirWriterWhoseReadHasExpired"),
+		old: ", m.reader.side()",
+		new: "",
+	},
+	{
 		name: "force: hits the next holder", in: "mutex_force.lua", suite: tests(hold, "TestDelayedForceUnlockDoesNotHitTheNextHolder"),
 		old: "'HEXISTS', KEYS[1], ARGV[i]",
 		new: "'EXISTS', KEYS[1]",
