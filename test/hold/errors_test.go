@@ -336,7 +336,8 @@ func TestLossIsSaidOnce(t *testing.T) {
 			<-ctx.Done()
 			return fmt.Errorf("the work: %w", context.Cause(ctx))
 		}
-		wantOnce("Do", holdfast.Do(background, open(s.c), work))
+		l := open(s.c)
+		wantOnce("Do", holdfast.Do(background, l, work))
 
 		ctx, cancel := context.WithCancel(background)
 		var told error
@@ -344,7 +345,7 @@ func TestLossIsSaidOnce(t *testing.T) {
 			told = e.Err
 			cancel()
 		}})
-		kit.WantError(s.T, holdfast.Lead(ctx, open(s.c), work, hooks), context.Canceled)
+		kit.WantError(s.T, holdfast.Lead(ctx, l, work, hooks), context.Canceled)
 		wantOnce("Lead", told)
 		s.Do("FLUSHALL")
 		time.Sleep(time.Minute)
@@ -371,7 +372,7 @@ func TestARefusalOfSeveralLocksIsTold(t *testing.T) {
 			"RedLocks":        {l: holdfast.NewMultiLock(good.Redlock("x"), bad.Redlock("x")), some: true},
 			"permits":         {l: holdfast.NewMultiLock(g.NewPermitSemaphore("s", holdfast.Permits(3)), a.NewPermitSemaphore("s", holdfast.Permits(3))), some: true},
 		} {
-			for _, wait := range []time.Duration{0, 500 * time.Millisecond, time.Minute} {
+			for _, wait := range []time.Duration{500 * time.Millisecond, time.Minute, 0} {
 				_, err := test.l.Lock(background, holdfast.Wait(wait))
 				if failed := s.backend(what, err, "OOM"); failed.MayHaveRun && !test.some {
 					s.Errorf("%s, for %v: %v", what, wait, err)
