@@ -42,7 +42,7 @@ func TestLateReleaseDoesNotHitTheNextHold(t *testing.T) {
 			options = append(options, holdfast.MinHold(3*time.Second))
 		}
 		again := []memdriver.Fault{{Repeat: true, RepeatAfter: row.again}}
-		s.first(map[string][]memdriver.Fault{"acquire": row.acquires, "release": row.releases, "keep": again})
+		s.first(map[string][]memdriver.Fault{"acquire": row.acquires, "release": row.releases, "retain": again})
 		first := s.in(s.ctx, options...)
 		if err := first.Unlock(); (err != nil) != row.unanswered {
 			s.Error(err)

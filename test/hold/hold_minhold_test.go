@@ -47,7 +47,7 @@ func TestMinHold(t *testing.T) {
 		for name, fault := range kit.Faults {
 			start := time.Now()
 			h := s.lock(kept)
-			kit.Once(s.d, "keep", fault)
+			kit.Once(s.d, "retain", fault)
 			if err := h.Unlock(); err != nil {
 				s.Errorf("%s: %v", name, err)
 			}
@@ -115,7 +115,7 @@ func TestStaleMinHold(t *testing.T) {
 	keeping(t, func(s *stage) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		h := s.in(ctx, holdfast.MinHold(time.Hour))
-		kit.Once(s.d, "keep", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		kit.Once(s.d, "retain", memdriver.Fault{DelayReply: 500 * time.Millisecond})
 		go s.unlock(h)
 		time.Sleep(100 * time.Millisecond)
 		failed := s.waits(ctx) // it comes while the release is under way
