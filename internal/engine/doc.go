@@ -111,8 +111,9 @@
 //
 // Acquire, cancelled or timed out: the queue is left, an unused wake-up is passed on, and open
 // attempts keep the try slot and the turn; what they have taken is given back. Where waiting
-// leaves something in Redis, a place or a reservation, that is taken out. Acquire, refused:
-// nothing was taken. Unlock, unanswered: the hold is over for its caller, nothing renews it, and
+// leaves something in Redis, a place or a reservation, that is taken out. If Redis did not answer the
+// head of a queue for too long, those behind it fail with it who have waited for half of the timeout; each
+// of the others begins anew. Acquire, refused: nothing was taken. Unlock, unanswered: the hold is over for its caller, nothing renews it, and
 // the release is repeated until Redis answers or the key has gone. A renewal that is answered
 // after its hold has ended changes nothing. A loss is told once, to every hold of the run.
 //
