@@ -3,11 +3,10 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -20,7 +19,6 @@ type crowded struct {
 	*kit.Platform
 
 	server *redistest.Server
-	rdb    *redis.Client
 	c      *holdfast.Client
 }
 
@@ -28,17 +26,17 @@ const shortLease = 8 * time.Second
 
 func newCrowded(t *testing.T) *crowded {
 	t.Helper()
-	s, p, rdb := started(t)
+	s, p, _ := started(t)
 	c := p.Client(t, holdfast.WithLease(shortLease), holdfast.WithHooks(holdfast.Hooks{
 		OnError: func(_ context.Context, e holdfast.Event) { t.Errorf("in the background: %v", e.Err) },
 	}))
-	return &crowded{p, s, rdb, c}
+	return &crowded{p, s, c}
 }
 
 func (p *crowded) fill(t *testing.T) {
 	t.Helper()
 	p.server.Cli(t, "CONFIG", "SET", "maxmemory", "1")
-	if err := p.rdb.Set(background, "any", "value", 0).Err(); !redis.HasErrorPrefix(err, "OOM") {
+	if _, err := p.server.Ask(time.Minute, "SET", "any", "value"); !strings.Contains(fmt.Sprint(err), "OOM") {
 		t.Fatalf("the memory is not full: %v", err)
 	}
 }

@@ -70,20 +70,12 @@ func (f fleet) redlock(t *testing.T, options ...holdfast.ClientOption) *holdfast
 	return holdfast.NewRedLock(lockers...)
 }
 
-// on counts on how many servers the lock is held, and awaitOn returns when it is so many.
-func (f fleet) on(t *testing.T) (n int) {
+// awaitHeld returns when the lock is held on all of the servers, or on none.
+func (f fleet) awaitHeld(t *testing.T, exists string) {
 	t.Helper()
 	for _, s := range f {
-		if s.Cli(t, "EXISTS", "x") == "1" {
-			n++
-		}
+		kit.WaitFor(t, "whether the lock is held to be "+exists, func() bool { return s.Cli(t, "EXISTS", "x") == exists })
 	}
-	return n
-}
-
-func (f fleet) awaitOn(t *testing.T, n int) {
-	t.Helper()
-	kit.WaitFor(t, "the lock to be held on as many servers as it is to be", func() bool { return f.on(t) == n })
 }
 
 // Several processes contend for one RedLock while a server is stopped and goes on: no two holds overlap. Then the
@@ -94,7 +86,7 @@ func TestRedLockOnServers(t *testing.T) {
 	f := fleet{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
 	f.contend(t)
 	h := kit.Must(t)(f.redlock(t, holdfast.WithLease(9*time.Second)).Lock(background))
-	f.awaitOn(t, 3)
+	f.awaitHeld(t, "1")
 	f[0].Kill()
 	time.Sleep(10 * time.Second) // more than a lease
 	if h.Context().Err() != nil {
@@ -103,11 +95,11 @@ func TestRedLockOnServers(t *testing.T) {
 	f[1].Kill()
 	<-h.Context().Done()
 	kit.WantLost(t, h)
-	if f[2:].on(t) != 1 {
+	if f[2].Cli(t, "EXISTS", "x") != "1" {
 		t.Error("held nowhere when the loss was told")
 	}
 	kit.WantError(t, h.Unlock(), holdfast.ErrLost)
-	f[2:].awaitOn(t, 0)
+	f[2:].awaitHeld(t, "0")
 }
 
 func (f fleet) contend(t *testing.T) {
@@ -141,5 +133,5 @@ func (f fleet) contend(t *testing.T) {
 	time.Sleep(time.Second)
 	f[1].Cont()
 	group.Wait()
-	f.awaitOn(t, 0)
+	f.awaitHeld(t, "0")
 }

@@ -127,9 +127,10 @@ func TestL17_ManyExpireAtOnce(t *testing.T) {
 	t.Parallel()
 	const holds = 4
 	_, p, _ := started(t)
-	s := p.Client(t).NewPermitSemaphore("permits", holdfast.Permits(holds*holdfast.MaxPermitsPerHold))
+	c := p.Client(t, holdfast.WithTimeout(30*time.Second)) // what takes so many takes its time
+	s := c.NewPermitSemaphore("permits", holdfast.Permits(holds*holdfast.MaxPermitsPerHold))
 	for range holds {
-		_ = kit.Must(t)(s.Acquire(background, holdfast.MaxPermitsPerHold, holdfast.FixedLease(8*time.Second)))
+		_ = kit.Must(t)(s.Acquire(background, holdfast.MaxPermitsPerHold, holdfast.FixedLease(12*time.Second)))
 	}
 	kit.WaitFor(t, "all permits", func() bool { return wantFree(s, holds*holdfast.MaxPermitsPerHold) == nil })
 }
@@ -188,6 +189,9 @@ func expires(o interface {
 	Expire(ctx context.Context, d time.Duration) (bool, error)
 	Delete(ctx context.Context) (bool, error)
 }) error {
+	if _, err := o.Expire(background, 0); !errors.Is(err, holdfast.ErrInvalid) {
+		return fmt.Errorf("to live for no time: %w", err)
+	}
 	found, err := o.Expire(background, time.Minute)
 	ttl, err2 := kit.TTLOf(o)
 	deleted, err3 := o.Delete(background)
