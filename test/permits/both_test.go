@@ -72,7 +72,8 @@ func TestManyAreNotStarvedByOnes(t *testing.T) {
 		defer cancel()
 		back, err := k.try(ctx, k.c, 3)
 		stop()
-		kit.OK(k.T, err, back())
+		kit.OK(k.T, err)
+		kit.OK(k.T, back())
 	})
 }
 

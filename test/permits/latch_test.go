@@ -15,7 +15,7 @@ import (
 func (s *stage) await(clients ...*holdfast.Client) (last func()) {
 	var wg sync.WaitGroup
 	for _, c := range clients {
-		wg.Go(func() { kit.OK(s.T, c.NewLatch("x").Await(background)) })
+		wg.Go(func() { kit.OK(s.T, c.NewLatch("x").Await(background, holdfast.Wait(10*time.Minute))) })
 	}
 	time.Sleep(time.Second)
 	return wg.Wait
