@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,14 +54,18 @@ func fake(t *testing.T, f func(t *testing.T, w *world), options ...holdfastotel.
 	})
 }
 
-// client returns a client that is watched, and quiet one that is not.
+// client returns a client that is watched.
 func (w *world) client() (*holdfast.Client, *memdriver.Driver) {
-	return w.Known(holdfast.WithHooks(w.hooks))
+	return w.Client(holdfast.WithHooks(w.hooks))
 }
 
-func (w *world) quiet() *holdfast.Client {
-	c, _ := w.Known()
-	return c
+// tell tells a hook of an event.
+func (w *world) tell(ctx context.Context, hook string, e holdfast.Event) {
+	h := w.hooks
+	map[string]func(context.Context, holdfast.Event){
+		"wait": h.OnWait, "acquire": h.OnAcquire, "pass": h.OnPass, "refuse": h.OnRefuse,
+		"renew": h.OnRenew, "lost": h.OnLost, "end": h.OnEnd, "error": h.OnError,
+	}[hook](ctx, e)
 }
 
 // collect returns all metrics.
@@ -157,12 +159,7 @@ func TestMetrics(t *testing.T) {
 		{"error", holdfast.Event{Kind: "mutex", Err: redis}, []string{"background.errors type=backend kind=mutex: 1"}},
 	} {
 		fake(t, func(_ *testing.T, w *world) {
-			h := w.hooks
-			hooks := map[string]func(context.Context, holdfast.Event){
-				"wait": h.OnWait, "acquire": h.OnAcquire, "pass": h.OnPass, "refuse": h.OnRefuse,
-				"renew": h.OnRenew, "lost": h.OnLost, "end": h.OnEnd, "error": h.OnError,
-			}
-			hooks[row.hook](background, row.e)
+			w.tell(background, row.hook, row.e)
 			w.want("", row.want...)
 		})
 	}
@@ -174,21 +171,21 @@ func TestNames(t *testing.T) {
 		family, _, _ := strings.Cut(name, ":")
 		return strings.TrimSuffix(family, "secret")
 	}
-	use := func(t *testing.T, w *world) {
-		c, _ := w.client()
-		for _, name := range []string{"orders:1", "orders:2", "secret"} {
-			kit.OK(t, kit.Must(t)(c.NewMutex(name).Lock(background)).Unlock())
-		}
+	for want, options := range map[string][]holdfastotel.Option{
+		"kind=mutex name=orders: 2 in 0, kind=mutex: 1 in 0": {holdfastotel.WithNames(label)},
+		"kind=mutex: 3 in 0": nil,
+	} {
+		fake(t, func(_ *testing.T, w *world) {
+			for _, name := range []string{"orders:1", "orders:2", "secret"} {
+				w.tell(background, "refuse", holdfast.Event{Name: name, Kind: "mutex"})
+			}
+			var series []string
+			for one := range strings.SplitSeq(want, ", ") {
+				series = append(series, "acquire.duration "+one)
+			}
+			w.want("", series...)
+		}, options...)
 	}
-	fake(t, func(t *testing.T, w *world) {
-		use(t, w)
-		w.want("acquire.duration", "acquire.duration kind=mutex name=orders: 2 in 0", "acquire.duration kind=mutex: 1 in 0")
-		w.want("hold.active", "hold.active kind=mutex name=orders: 0", "hold.active kind=mutex: 0")
-	}, holdfastotel.WithNames(label))
-	fake(t, func(t *testing.T, w *world) {
-		use(t, w)
-		w.want("acquire.duration", "acquire.duration kind=mutex: 3 in 0")
-	})
 }
 
 // spanText is a span as text: its name, and its attributes.
@@ -196,129 +193,79 @@ func spanText(s sdktrace.ReadOnlySpan) string {
 	return s.Name() + " " + text(attribute.NewSet(s.Attributes()...))
 }
 
-// A wait is a span, from its beginning to its end, inside that of the caller.
-func TestSpanOfAWait(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
-		x, other := c.NewMutex("x", holdfast.Fenced()), w.quiet().NewMutex("x", holdfast.Fenced())
-		ctx, parent := w.tracers.Tracer("test").Start(background, "work")
-		defer parent.End()
-		kit.OK(t, kit.Must(t)(x.Lock(ctx)).Unlock())
-		if n := len(w.spans.Ended()); n != 0 {
-			t.Fatalf("%d spans of a free lock", n)
-		}
-		h := kit.Must(t)(other.Lock(background))
-		began := time.Now()
-		next := kit.Waiting(t, x, ctx)
-		time.Sleep(2 * time.Second)
-		kit.OK(t, h.Unlock())
-		h = <-next
-		if len(w.spans.Ended()) != 1 {
-			t.Fatal(w.spans.Ended())
-		}
-		s := w.spans.Ended()[0]
-		if want := fmt.Sprintf("acquire mutex wait_time=%v token=%d kind=mutex name=x", s.EndTime().Sub(began).Seconds(), h.Token()); spanText(s) != want {
-			t.Errorf("%s, want %s", spanText(s), want)
-		}
-		if !s.StartTime().Equal(began) || s.EndTime().Sub(began) < 2*time.Second || s.Parent().SpanID() != parent.SpanContext().SpanID() || s.Status().Code != codes.Unset {
-			t.Errorf("from %v to %v, in %v, %v", s.StartTime(), s.EndTime(), s.Parent(), s.Status())
-		}
-		kit.OK(t, h.Unlock())
-	})
-}
-
-// A wait in vain is a span with its error, and says who has the lock.
-func TestSpanOfARefusal(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
-		h := kit.Must(t)(w.quiet().NewMutex("x").Lock(background))
-		_, err := c.NewMutex("x").Lock(background, holdfast.Wait(2*time.Second))
-		kit.WantError(t, err, holdfast.ErrLocked)
-		s := w.spans.Ended()[0]
-		if want := "acquire mutex type=locked wait_time=2 holder=" + h.Owner().String() + " who=billing@web-3 pid 4711 kind=mutex name=x"; spanText(s) != want {
-			t.Errorf("%s, want %s", spanText(s), want)
-		}
-		if s.Status().Code != codes.Error || s.Status().Description != err.Error() || len(s.Events()) != 1 || s.Events()[0].Name != "exception" {
-			t.Errorf("%v, %v", s.Status(), s.Events())
-		}
-		kit.OK(t, h.Unlock())
-	})
-}
-
-// Waits under one context, for several locks at once, are a span each.
-func TestSpansUnderOneContext(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
-		q := w.quiet()
-		var all sync.WaitGroup
-		for i := range 3 {
-			name := fmt.Sprint("x", i)
-			h := kit.Must(t)(q.NewMutex(name).Lock(background))
-			for range 2 {
-				all.Go(func() { kit.OK(t, kit.Must(t)(c.NewMutex(name).Lock(background)).Unlock()) })
-			}
-			all.Go(func() {
-				time.Sleep(time.Duration(i+1) * time.Second)
-				kit.OK(t, h.Unlock())
-			})
-		}
-		all.Wait()
-		took := map[string]int{}
-		for _, s := range w.spans.Ended() {
-			seconds := int(s.EndTime().Sub(s.StartTime()).Round(time.Second) / time.Second)
-			for _, a := range s.Attributes() {
-				if a.Key == "holdfast.lock.name" {
-					took[fmt.Sprint(a.Value.AsString(), " ", seconds)]++
+// An acquire that had to wait is a span, from its beginning to its end, inside that of the caller; with an error, it says who has the
+// lock. One that had not is a span if that is asked for.
+func TestSpans(t *testing.T) {
+	locked := &holdfast.LockedError{Name: "x", Who: holdfast.Identity{Program: "billing", Host: "web-3", PID: 4711}}
+	kit.OK(t, locked.Holder.UnmarshalText([]byte("99f17b91-c6cc-889e-88f6-8265bee545cf:7")))
+	for _, row := range []struct {
+		hook  string
+		e     holdfast.Event
+		free  bool   // it is a span only where each is
+		attrs string // in front of those of the lock
+	}{
+		{hook: "acquire", e: holdfast.Event{Token: 7, Waited: 2 * time.Second, HadToWait: true}, attrs: "wait_time=2 token=7 "},
+		{hook: "acquire", e: holdfast.Event{Waited: time.Second, HadToWait: true, HandedOver: true}, attrs: "wait_time=1 handed_over=true "},
+		{hook: "acquire", free: true},
+		{hook: "pass", e: holdfast.Event{Waited: time.Second, HadToWait: true}, attrs: "wait_time=1 "},
+		{hook: "pass", free: true},
+		{
+			hook: "refuse", e: holdfast.Event{Waited: 2 * time.Second, HadToWait: true, Err: locked},
+			attrs: "type=locked wait_time=2 holder=99f17b91-c6cc-889e-88f6-8265bee545cf:7 who=billing@web-3 pid 4711 ",
+		},
+		{hook: "refuse", e: holdfast.Event{Err: holdfast.ErrNoPermits}, free: true, attrs: "type=no_permits "},
+	} {
+		for name, options := range map[string][]holdfastotel.Option{"every": {holdfastotel.WithEverySpan()}, "waits": nil} {
+			fake(t, func(t *testing.T, w *world) {
+				row.e.Name, row.e.Kind = "x", "mutex"
+				ctx, parent := w.tracers.Tracer("test").Start(background, "work")
+				began := time.Now()
+				time.Sleep(row.e.Waited)
+				w.tell(ctx, row.hook, row.e)
+				spans := w.spans.Ended()
+				parent.End()
+				if row.free && name == "waits" {
+					if len(spans) > 0 {
+						t.Errorf("%v", spans)
+					}
+					return
 				}
-			}
+				s := spans[0]
+				if got, want := spanText(s), "acquire mutex "+row.attrs+"kind=mutex name=x"; got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+				if !s.StartTime().Equal(began) || s.EndTime().Sub(began) != row.e.Waited || s.Parent().SpanID() != parent.SpanContext().SpanID() {
+					t.Errorf("from %v to %v, in %v", s.StartTime(), s.EndTime(), s.Parent())
+				}
+				said, code := "", codes.Unset
+				if row.e.Err != nil {
+					said, code = row.e.Err.Error(), codes.Error
+				}
+				if s.Status().Code != code || s.Status().Description != said || (len(s.Events()) == 1 && s.Events()[0].Name == "exception") != (said != "") {
+					t.Errorf("%v, %v", s.Status(), s.Events())
+				}
+			}, options...)
 		}
-		if want := map[string]int{"x0 1": 2, "x1 2": 2, "x2 3": 2}; !maps.Equal(took, want) {
-			t.Errorf("%v, want %v", took, want)
-		}
-	})
+	}
 }
 
-// A free lock is a span if that is asked for.
-func TestEverySpan(t *testing.T) {
-	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
-		s := c.NewUnleasedSemaphore("s", holdfast.Permits(1))
-		kit.OK(t, kit.Must(t)(c.NewMutex("x").Lock(background)).Unlock(), s.Acquire(background, 1))
-		kit.WantError(t, s.TryAcquire(background, 1), holdfast.ErrNoPermits)
-		var got []string
-		for _, s := range w.spans.Ended() {
-			got = append(got, spanText(s))
-		}
-		want := []string{"acquire mutex kind=mutex name=x", "acquire semaphore kind=semaphore name=s", "acquire semaphore type=no_permits kind=semaphore name=s"}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q", got)
-		}
-	}, holdfastotel.WithEverySpan())
-}
-
-// A loss stands in the span under which the lock was acquired.
+// A loss stands in the span under which the lock was acquired, if there is one that has not ended.
 func TestLossInASpan(t *testing.T) {
 	fake(t, func(t *testing.T, w *world) {
-		c, _ := w.client()
-		x := c.NewMutex("x")
+		e := holdfast.Event{Name: "x", Kind: "mutex", Err: &holdfast.LostError{Reason: holdfast.LostTaken}}
 		ctx, span := w.tracers.Tracer("test").Start(background, "work")
-		h := kit.Must(t)(x.Lock(ctx))
-		_, err := x.ForceUnlock(background)
-		kit.OK(t, err)
-		<-h.Context().Done()
-		synctest.Wait()
+		w.tell(ctx, "lost", e)
 		span.End()
+		w.tell(ctx, "lost", e)
+		w.tell(background, "lost", e)
 		events := w.spans.Ended()[0].Events()
-		if len(events) != 1 || !strings.HasSuffix(text(attribute.NewSet(events[0].Attributes...)), "kind=mutex name=x") ||
-			!strings.Contains(text(attribute.NewSet(events[0].Attributes...)), "type=taken") {
-			t.Errorf("%v", events)
+		if len(events) != 1 {
+			t.Fatalf("%v", events)
 		}
-		// There may be no span, or it may have ended.
-		h = kit.Must(t)(x.Lock(ctx))
-		_, err = x.ForceUnlock(background)
-		kit.OK(t, err)
-		<-h.Context().Done()
-		w.want("hold.losses", "hold.losses type=taken kind=mutex: 2")
+		if got := text(attribute.NewSet(events[0].Attributes...)); !strings.HasSuffix(got, "kind=mutex name=x") || !strings.Contains(got, "type=taken") {
+			t.Error(got)
+		}
+		w.want("hold.losses", "hold.losses type=taken kind=mutex: 3")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,26 +82,39 @@ func TestHooksMayClose(t *testing.T) {
 	}
 }
 
-// One that Unlock tells of a loss may, too, in the very moment of the deadline.
-func TestHookOfALossAtTheDeadlineMayClose(t *testing.T) {
+// At the very deadline, Unlock or Detach finds that the hold is lost, and its hooks are told. That of Unlock may close the client, too.
+func TestLossAtTheDeadline(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
-		left := 0
-		for range 200 {
+		untold, left := 0, 0
+		for i := range 400 {
 			c, err := testclient.New(w.Server.Driver(), holdfast.WithMargin(10*time.Second), holdfast.WithTimeout(time.Second))
 			kit.OK(t, err)
-			h := kit.Must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(30*time.Second),
-				holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { go c.Close() }})))
+			var told atomic.Bool
+			hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) {
+				told.Store(true)
+				if i%2 == 0 {
+					go c.Close()
+				}
+			}})
+			h := kit.Must(t)(c.NewMutex("x").Lock(background, holdfast.FixedLease(30*time.Second), hooks))
 			time.Sleep(time.Until(h.Deadline()))
-			_ = h.Unlock()
+			if i%2 == 0 {
+				err = h.Unlock()
+			} else {
+				_, err = h.Detach()
+				kit.WantError(t, err, holdfast.ErrLost)
+			}
 			_ = c.Close()
-			synctest.Wait()
+			if synctest.Wait(); errors.Is(err, holdfast.ErrLost) && !told.Load() {
+				untold++
+			}
 			if w.PTTL("x") > 0 {
 				left++
 			}
 			time.Sleep(time.Minute)
 		}
-		if left > 0 {
-			t.Errorf("Close has left the key in %d of 200", left)
+		if untold > 0 || left > 0 {
+			t.Errorf("%d of 400 losses were told to nobody, and Close has left the key in %d", untold, left)
 		}
 	})
 }

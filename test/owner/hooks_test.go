@@ -287,6 +287,7 @@ func TestHooksOfPermits(t *testing.T) {
 		hooks := holdfast.WithHooks(own.hooks())
 		kit.OK(s.T, plain.Acquire(background, 1, hooks))
 		kit.WantError(s.T, plain.Acquire(background, 1, hooks, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
+		kit.WantError(s.T, own.event("wait").Err, holdfast.ErrNoPermits)
 		kit.WantError(s.T, latch.Await(background, hooks, holdfast.Wait(time.Second)), holdfast.ErrNotZero)
 		own.want(s.T, "pass wait refuse wait refuse")
 		l.want(s.T, "pass wait refuse wait refuse")

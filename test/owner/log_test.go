@@ -45,11 +45,12 @@ func (r *records) logger(level slog.Level) *slog.Logger {
 	}}))
 }
 
-// Each thing that happens is logged once, at its level, with what is known of it. A loss was logged when its hold ends. A log that does
+// Each thing that happens is logged once, at its level, with what is known of it. A loss was logged when its hold ends. A wait for permits that cannot end by itself is a warning. A log that does
 // not take a level gets nothing of it, and no log gets anything.
 func TestLogHooks(t *testing.T) {
 	redis := &holdfast.BackendError{Err: errors.New("gone")}
 	lost := &holdfast.LostError{Reason: holdfast.LostTaken}
+	few, tooFew, unset := &holdfast.PermitsError{Wanted: 3, Total: 3}, &holdfast.PermitsError{Wanted: 5, Total: 3}, &holdfast.PermitsError{Unset: true}
 	of := func(level, what string, attrs ...string) string {
 		return strings.Join(append([]string{"level=" + level, `msg="holdfast: ` + what + `"`, "lock=x", "kind=mutex"}, attrs...), " ")
 	}
@@ -71,6 +72,9 @@ func TestLogHooks(t *testing.T) {
 		want string
 	}{
 		{"wait", holdfast.Event{Ahead: 2}, `level=DEBUG msg="holdfast: waiting" ahead=2 lock=x kind=mutex`},
+		{"wait", holdfast.Event{Err: few}, `level=DEBUG msg="holdfast: waiting" ahead=0 lock=x kind=mutex ` + failure(few)},
+		{"wait", holdfast.Event{Err: tooFew}, `level=WARN msg="holdfast: waiting" ahead=0 lock=x kind=mutex ` + failure(tooFew)},
+		{"wait", holdfast.Event{Err: unset}, `level=WARN msg="holdfast: waiting" ahead=0 lock=x kind=mutex ` + failure(unset)},
 		{"acquire", holdfast.Event{Token: 7}, of("DEBUG", "acquired", "token=7")},
 		{"acquire", holdfast.Event{Waited: 4 * time.Second, HadToWait: true}, of("DEBUG", "acquired", "waited=4s")},
 		{"acquire", holdfast.Event{Waited: 5 * time.Second, HadToWait: true}, of("INFO", "acquired after a long wait", "waited=5s")},
@@ -160,55 +164,5 @@ func TestWaitSaysWhatFor(t *testing.T) {
 				s.unlock(<-next)
 			})
 		})
-	}
-}
-
-// A wait for permits that cannot end by itself is a warning; so is, once, that Permits has no effect.
-func TestWaitForTooManyPermits(t *testing.T) {
-	var r records
-	fake(t, func(s *stage) {
-		x, other, y := s.c.NewPermitSemaphore("x"), s.c.NewPermitSemaphore("x", holdfast.Permits(10)), s.c.NewUnleasedSemaphore("y")
-		for _, step := range []struct {
-			set      int // how many there are from now on
-			held     int
-			of       *holdfast.PermitSemaphore
-			wanted   int
-			warnings []string
-		}{
-			{0, 0, x, 1, []string{"nobody has set how many it has: make it with Permits(n), or call TrySetPermits"}},
-			{3, 0, x, 5, []string{"too few permits are available: 5 wanted, but it has 3 in all"}},
-			{3, 0, x, 5, []string{"5 wanted, but it has 3 in all"}},
-			{3, 3, x, 1, nil},
-			{3, 3, other, 1, []string{"this one was made with Permits(10), but 3 are set already: SetPermits changes that"}},
-			{3, 3, other, 1, nil},
-			{10, 10, other, 1, nil},
-		} {
-			if step.set > 0 {
-				kit.OK(s.T, x.SetPermits(background, step.set))
-			}
-			var holds []*holdfast.Hold
-			if step.held > 0 {
-				holds = append(holds, s.must(x.Acquire(background, step.held)))
-			}
-			kit.Fails(s.T, holdfast.ErrNoPermits)(step.of.Acquire(background, step.wanted, holdfast.Wait(time.Second)))
-			s.wantWarnings(r.lines(), step.warnings...)
-			s.unlock(holds...)
-		}
-		kit.WantError(s.T, y.Acquire(background, 1, holdfast.Wait(time.Second)), holdfast.ErrNoPermits)
-		s.wantWarnings(r.lines(), "nobody has set how many it has")
-		time.Sleep(10 * time.Minute) // until the ids of calls are forgotten
-		s.Do("DEL", "x", "y")
-	}, holdfast.WithHooks(holdfast.LogHooks(r.logger(slog.LevelInfo), time.Minute)))
-}
-
-// wantWarnings checks the lines of a log.
-func (s *stage) wantWarnings(lines []string, want ...string) {
-	s.Helper()
-	ok := len(lines) == len(want)
-	for i := 0; ok && i < len(want); i++ {
-		ok = strings.HasPrefix(lines[i], "level=WARN ") && strings.Contains(lines[i], want[i])
-	}
-	if !ok {
-		s.Errorf("logged %q, want %q", lines, want)
 	}
 }

@@ -64,7 +64,7 @@ func (s *stage) begin(ctx context.Context, options ...holdfast.LockOption) <-cha
 	return kit.Begin(func() (*holdfast.Hold, error) { return s.x.Lock(ctx, options...) })
 }
 
-// got is the hold that a call has brought, and failed checks that it has failed.
+// got is the hold that a call has brought, and failed checks that it has failed. It gives back what has been acquired nevertheless.
 func (s *stage) got(from <-chan kit.Result) *holdfast.Hold {
 	s.Helper()
 	result := <-from
@@ -75,6 +75,10 @@ func (s *stage) failed(from <-chan kit.Result, targets ...error) error {
 	s.Helper()
 	result := <-from
 	kit.WantError(s.T, result.Err, targets...)
+	if result.Err == nil {
+		s.Error("no error")
+		s.unlock(result.Hold)
+	}
 	return result.Err
 }
 

@@ -159,18 +159,35 @@ func TestShutdownBeforeTheNextAttempt(t *testing.T) {
 	})
 }
 
-// Permits sets how many there are, once, if nobody has. What is refused before anything is sent sets nothing.
+// Permits sets how many there are, once, if nobody has. That it has no effect is said once, and in each error. What is refused
+// before anything is sent sets nothing.
 func TestPermitsOption(t *testing.T) {
+	var l heard
 	fake(t, func(s *stage) {
 		seen := kit.Count(s.d)
-		permits := s.c.NewPermitSemaphore("x", holdfast.Permits(3))
+		permits, more := s.c.NewPermitSemaphore("x", holdfast.Permits(3)), s.c.NewPermitSemaphore("x", holdfast.Permits(5))
 		h := s.must(permits.Acquire(background, 2))
 		s.unlock(s.must(permits.Lock(background)))
 		if n := seen.Of("set"); n != 1 {
 			s.Errorf("set %d times", n)
 		}
-		kit.Fails(s.T, holdfast.ErrNoPermits)(s.c.NewPermitSemaphore("x", holdfast.Permits(5)).TryAcquire(background, 2))
-		s.unlock(h)
+		refused := func(says string) {
+			s.Helper()
+			_, err := more.Acquire(background, 2, holdfast.Wait(time.Second))
+			if kit.WantError(s.T, err, holdfast.ErrNoPermits); !strings.HasSuffix(err.Error(), says) {
+				s.Error(err)
+			}
+		}
+		l.took()
+		refused("; this one was made with Permits(5), but 3 are set already: SetPermits changes that")
+		refused("; this one was made with Permits(5), but 3 are set already: SetPermits changes that")
+		if told := l.took(); strings.Count(told, "error") != 1 {
+			s.Errorf("told %s", told)
+		}
+		kit.OK(s.T, permits.SetPermits(background, 5))
+		rest := s.must(more.Acquire(background, 3))
+		refused(": all 5 are held")
+		s.unlock(h, rest)
 		for _, bad := range []holdfast.SemaphoreOption{nil, holdfast.Permits(0), holdfast.Permits(-1), holdfast.Permits(holdfast.MaxCount + 1)} {
 			kit.Fails(s.T, holdfast.ErrInvalid)(s.c.NewPermitSemaphore("x", bad).Lock(background))
 			kit.WantError(s.T, s.c.NewUnleasedSemaphore("y", bad).TryAcquire(background, 1), holdfast.ErrInvalid)
@@ -182,5 +199,5 @@ func TestPermitsOption(t *testing.T) {
 		s.WantReply("0", "EXISTS", "y")
 		s.Do("DEL", "x")
 		time.Sleep(kit.CallsLive)
-	})
+	}, holdfast.WithHooks(l.hooks()))
 }
