@@ -157,8 +157,9 @@ func WithoutHandOver() ClientOption {
 
 // WithReplicaAck follows every acquire of the client, of whichever kind, by WAIT on the same connection: n replicas
 // must acknowledge within timeout that they have it, or it is given back and returns [ErrNotReplicated]. So a failover
-// to one of them does not lose a granted lock; one to another replica may. Renewals do not wait: a lock may end earlier
-// after a failover, and the next renewal tells its holder.
+// to one of them does not lose a granted lock; one to another replica may. If n is the number of all replicas, a primary
+// that was replaced grants nothing, and fencing tokens rise whatever the servers' clocks say. Renewals do not wait: a lock
+// may end earlier after a failover, and the next renewal tells its holder.
 //
 // The timeout is 1 ms at least and is added to [WithTimeout]'s. While a needed replica is away, every try takes that long.
 // The default sends no WAIT. Redisson: Config.setCheckLockSyncedSlaves and setSlavesSyncTimeout, with which one

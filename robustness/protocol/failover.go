@@ -44,6 +44,9 @@ type Failover struct {
 	ClockSet int8
 	// Deposed: a primary that was replaced serves those who still reach it.
 	Deposed bool
+	// Acknowledged: nobody holds the lock before all replicas have acknowledged that. A primary that is gone, or was replaced,
+	// comes back as a replica.
+	Acknowledged bool
 	// WritesAtOnce: no write is under way for a while, so none comes late. Nobody can promise
 	// that.
 	WritesAtOnce bool
@@ -95,6 +98,7 @@ type phase int8
 
 const (
 	before  phase = iota // it does not have the lock yet
+	unheard              // the primary has granted it, and replicas are to acknowledge that; until says when that is too late
 	granted              // it has, and the reply is under way; only where that matters
 	holds
 	writes // a write is under way
@@ -104,12 +108,12 @@ const (
 // client is one that holds the lock, or does not.
 type client struct {
 	phase phase
-	at    int8 // the node that has granted it; kept only if there may be two
+	at    int8 // the node that has granted it; kept only if that matters
 	until int8 // the deadline of its hold; 0: it has passed
 	token int8
 }
 
-func (c *client) trusts() bool { return c.until > 0 }
+func (c *client) trusts() bool { return c.until > 0 && c.phase != unheard }
 
 // oneHolder: no two clients trust their holds at once.
 var oneHolder = invariant[cluster]{"one holder", func(s cluster) bool {
@@ -151,11 +155,11 @@ func (m Failover) starts() (all []cluster) {
 // simplify makes one state of all that differ in what does not matter any more: which replica is which,
 // what is on replicas that nobody will promote, and on any node once all grants are made.
 func (m Failover) simplify(s *cluster) {
-	if s.grants == clients {
+	if s.grants == clients && !slices.ContainsFunc(s.clients[:], func(c client) bool { return c.phase == unheard }) {
 		s.nodes, s.primary, s.downSince, s.failovers, s.clockSet = [nodes]node{}, 0, 0, 0, false
 		return
 	}
-	if s.failovers == m.Failovers && s.primary != nobody {
+	if s.failovers == m.Failovers && s.primary != nobody && !m.Acknowledged {
 		for i := range s.nodes {
 			if s.nodes[i].role == replica {
 				s.nodes[i] = node{holder: nobody}
@@ -195,6 +199,9 @@ func (m Failover) steps(s cluster, simplified func(who, what string, next cluste
 	}
 	for i := range s.nodes {
 		m.nodeSteps(s, int8(i), take)
+		if m.Acknowledged && s.nodes[i].role != replica && s.primary != int8(i) && s.primary != nobody {
+			take("what was the primary", "comes back as a replica", s.joined(int8(i)))
+		}
 	}
 	if s.now < horizon {
 		s.now++
@@ -221,7 +228,7 @@ func (m Failover) endTrust(s *cluster) {
 		if c.until > s.now {
 			continue
 		}
-		if c.until = 0; c.phase == holds && !m.IgnoresDeadline {
+		if c.until = 0; c.phase == unheard || c.phase == holds && !m.IgnoresDeadline {
 			*c = client{phase: after}
 		}
 	}
@@ -229,6 +236,12 @@ func (m Failover) endTrust(s *cluster) {
 
 func (m Failover) clientSteps(s cluster, i int8, take func(what string, next cluster)) {
 	switch c := s.clients[i]; c.phase {
+	case unheard:
+		if s.acknowledged(c) {
+			c.phase = holds
+			s.note(c.token)
+			take("hears that all replicas have that", s.with(i, c))
+		}
 	case granted:
 		c.phase, c.until = holds, s.now+failoverLease
 		take("hears that it holds the lock", s.with(i, c))
@@ -266,14 +279,33 @@ func (m Failover) grant(s cluster, at int8) cluster {
 	if m.TrustFromReply {
 		c.phase, c.until = granted, 0
 	}
-	if m.Deposed {
+	if m.Deposed || m.Acknowledged {
 		c.at = at
+	}
+	if m.Acknowledged {
+		c.phase = unheard
+	} else {
+		s.note(c.token)
 	}
 	s.clients[s.grants] = c
 	s.grants++
-	s.fell = s.fell || c.token <= s.highest
-	s.highest = max(s.highest, c.token)
 	return s
+}
+
+// note notes that a client has a token.
+func (s *cluster) note(token int8) {
+	s.fell = s.fell || token <= s.highest
+	s.highest = max(s.highest, token)
+}
+
+// acknowledged reports whether all other nodes are replicas that have what a client was granted, so that WAIT says so.
+func (s *cluster) acknowledged(c client) bool {
+	for i, n := range s.nodes {
+		if here := int8(i) == c.at; here && n.role != primary || !here && (n.role != replica || n.token < c.token) {
+			return false
+		}
+	}
+	return true
 }
 
 // take is take_token of lua/common.lua, or not.
@@ -314,7 +346,7 @@ func (m Failover) store(s cluster, i int8) cluster {
 
 func (m Failover) nodeSteps(s cluster, i int8, take func(who, what string, next cluster)) {
 	n := s.nodes[i]
-	lastOne := s.failovers == m.Failovers && s.primary != nobody // it stays the primary
+	lastOne := s.failovers == m.Failovers && s.primary != nobody && !m.Acknowledged // it stays the primary
 	switch {
 	case n.role == primary && i == s.primary:
 		if s.failovers < m.Failovers {
@@ -350,4 +382,23 @@ func (m Failover) nodeSteps(s cluster, i int8, take func(who, what string, next 
 			take("a replica", "gets what the primary has written", s)
 		}
 	}
+}
+
+// joined is what becomes of a node that follows the primary from now on. Who waits there for replicas is told that it waits in
+// vain, and holders speak to the primary.
+func (s *cluster) joined(i int8) cluster {
+	next := *s
+	from := s.nodes[s.primary]
+	next.nodes[i] = node{role: replica, holder: from.holder, ends: from.ends, token: from.token, ahead: s.nodes[i].ahead}
+	for k := range next.clients {
+		switch c := &next.clients[k]; {
+		case c.at != i || c.phase == before || c.phase == after:
+		case c.phase == unheard:
+			*c = client{phase: after}
+		default:
+			c.at = s.primary
+		}
+	}
+	next.expire()
+	return next
 }

@@ -5,6 +5,10 @@ import "testing"
 // safe are the assumptions of docs/fencing.md.
 var safe = Failover{Skew: 1, Failovers: mostFailovers}
 
+// acknowledged has none of those about primaries, and none about clocks in the rows that drop it. All replicas acknowledge
+// each grant.
+var acknowledged = Failover{Deposed: true, Acknowledged: true, Failovers: mostFailovers}
+
 // with is a copy that something is changed in.
 func (m Failover) with(change func(m *Failover)) Failover {
 	change(&m)
@@ -46,6 +50,9 @@ func TestFailover(t *testing.T) {
 		{"two failovers, clocks too far apart", safe.with(func(m *Failover) { m.Skew = perTick }), nil, fencing},
 		{"two failovers, the clock set back", safe.with(func(m *Failover) { m.ClockSet = -2 * perTick }), nil, fencing},
 		{"a primary that was replaced serves on", safe.with(func(m *Failover) { m.Deposed = true }), nil, fencing},
+		{"all replicas acknowledge, clocks too far apart", acknowledged.with(func(m *Failover) { m.Skew = perTick }), fencing, nil},
+		{"all replicas acknowledge, the clock set back", acknowledged.with(func(m *Failover) { m.ClockSet = -2 * perTick }), fencing, nil},
+		{"all replicas acknowledge, tokens that are the time alone", acknowledged.with(func(m *Failover) { m.Tokens, m.Skew = clockAlone, perTick }), nil, []invariant[cluster]{tokensRise}},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			if len(row.want) > 0 {
