@@ -657,12 +657,12 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "fair: hundreds ask as often as ten", in: "fair_acquire.lua", suite: tests(scripts, "TestFairHints"),
+		name: "fair: hundreds ask as often as ten", in: "fair_acquire.lua", suite: tests(scripts, "TestHints"),
 		old: "math.max(PAUSE, SPREAD *",
 		new: "math.min(PAUSE, SPREAD *",
 	},
 	{
-		name: "fair: who asks rarely is believed as briefly as others", in: "fair_acquire.lua", suite: tests(scripts, "TestFairHints"),
+		name: "fair: who asks rarely is believed as briefly as others", in: "fair_acquire.lua", suite: tests(scripts, "TestHints"),
 		old: "at + BELIEF * often / PAUSE",
 		new: "at + BELIEF",
 	},
@@ -990,17 +990,17 @@ var mutants = []mutant{
 		new: "at + often",
 	},
 	{
-		name: "line: the first ask no more often than others", in: "line.lua", suite: tests(scripts, "TestLineHints"),
+		name: "line: the first ask no more often than others", in: "line.lua", suite: tests(scripts, "TestHints"),
 		old: "place < FIRST and OFTEN or ",
 		new: "",
 	},
 	{
-		name: "line: the first does not ask when the key ends", in: "line.lua", suite: tests(scripts, "TestLineHints"),
+		name: "line: the first does not ask when the key ends", in: "line.lua", suite: tests(scripts, "TestLineHintsOfTheFirst"),
 		old: "hint = pttl + place * 50",
 		new: "hint = often",
 	},
 	{
-		name: "line: others ask as often as if they were few", in: "line.lua", suite: tests(scripts, "TestLineHints"),
+		name: "line: others ask as often as if they were few", in: "line.lua", suite: tests(scripts, "TestHints"),
 		old: "SPREAD * length",
 		new: "0",
 	},
@@ -1060,7 +1060,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "line: messages that belong to a shard are sent to all", in: "line.lua", suite: tests(scripts, "TestLineSharded"),
+		name: "line: messages that belong to a shard are sent to all", in: "line.lua", suite: tests(scripts, "TestSharded"),
 		old: "ARGV[3] == 'SPUBLISH' and LINE or",
 		new: "ARGV[3] == 'never' and LINE or",
 	},
@@ -1364,7 +1364,7 @@ var mutants = []mutant{
 		new: "ARGV[7] == 'never'",
 	},
 	{
-		name: "semaphore: a call has its effect twice", in: "calls.lua", suite: tests(permits, "TestPermitSettingsHaveOneEffect", "TestLatchHasOneEffect"),
+		name: "semaphore: a call has its effect twice", in: "calls.lua", suite: tests(permits, "TestS14_CallsHaveOneEffect"),
 		old: "redis.call('ZSCORE', key, id)",
 		new: "false",
 	},

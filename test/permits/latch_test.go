@@ -74,30 +74,6 @@ func TestLatchLetsAllOfAProcessIn(t *testing.T) {
 	})
 }
 
-// TestLatchHasOneEffect goes through the operations with each fault at each.
-func TestLatchHasOneEffect(t *testing.T) {
-	underFaults(t, "latch", 3, func(s *stage, once func(string)) {
-		stays := func(n string) {
-			s.T.Helper()
-			s.WantReply(n, "GET", "x")
-			time.Sleep(time.Minute)
-			s.WantReply(n, "GET", "x")
-		}
-		once("down")
-		kit.OK(s.T, s.latch.CountDown())
-		stays("2")
-		once("set")
-		wantDid(s.T, true)(s.latch.Delete(background))
-		once("set")
-		wantDid(s.T, true)(s.latch.TrySetCount(background, 1))
-		stays("1")
-		once("down")
-		kit.OK(s.T, s.latch.CountDown())
-		once("await")
-		kit.OK(s.T, s.latch.Await(background))
-	})
-}
-
 // A CountDown counts once even if Redis is away.
 func TestCountDownCountsWhateverHappens(t *testing.T) {
 	on(t, "latch", 1, func(s *stage) {

@@ -145,27 +145,6 @@ func TestHoldersDoNotListenToTheTraffic(t *testing.T) {
 	})
 }
 
-// Settings have their effect once, too, and a delayed one does not undo the next.
-func TestPermitSettingsHaveOneEffect(t *testing.T) {
-	underFaults(t, "permits", 5, func(s *stage, once func(string)) {
-		for _, step := range []struct {
-			script, want string
-			do           func() error
-		}{
-			{"add", "8", func() error { return s.permits.AddPermits(background, 3) }},
-			{"set", "4", func() error { return s.permits.SetPermits(background, 4) }},
-			{"add", "0", func() error { return s.permits.AddPermits(background, -4) }},
-			{"set", "5", func() error { s.Do("DEL", "x"); return errOf(s.permits.TrySetPermits(background, 5)) }},
-		} {
-			once(step.script)
-			kit.OK(s.T, step.do())
-			s.WantReply(step.want, "GET", "x")
-		}
-		time.Sleep(time.Minute)
-		s.WantReply("5", "GET", "x")
-	})
-}
-
 // L16: what is announced is a decimal number, and never below 0.
 func TestL16_PayloadsAreNeverNegative(t *testing.T) {
 	on(t, "permits", 3, func(s *stage) {

@@ -35,47 +35,61 @@ func TestSemaphoreTakesAndGives(t *testing.T) {
 	})
 }
 
-// TestS14_SemaphoreHasOneEffect goes through all operations with each fault at
-// each, and checks the number after each, at once and a while later.
-func TestS14_SemaphoreHasOneEffect(t *testing.T) {
-	steps := []struct {
-		script, want string
-		do           func(*holdfast.UnleasedSemaphore) error
-	}{
-		{"acquire", "3", func(s *holdfast.UnleasedSemaphore) error { return s.Acquire(background, 2) }},
-		{"acquire", "1", func(s *holdfast.UnleasedSemaphore) error { return s.TryAcquire(background, 2) }},
-		{"add", "4", func(s *holdfast.UnleasedSemaphore) error { return s.Release(3) }},
-		{"drain", "0", func(s *holdfast.UnleasedSemaphore) error {
-			if n, err := s.Drain(background); n != 4 || err != nil {
-				return fmt.Errorf("drained %d, %w", n, err)
-			}
-			return nil
-		}},
-		{"add", "6", func(s *holdfast.UnleasedSemaphore) error { return s.AddPermits(background, 6) }},
-		{"add", "5", func(s *holdfast.UnleasedSemaphore) error { return s.AddPermits(background, -1) }},
+// S14: whichever fault hits a call, it has its effect once, and says so. None of its attempts changes what stands there a while later,
+// or undoes what the next calls do.
+func TestS14_CallsHaveOneEffect(t *testing.T) {
+	did := func(ok bool, err error) error {
+		if !ok && err == nil {
+			err = errors.New("it has not been done")
+		}
+		return err
 	}
-	for i := range steps {
-		t.Run(fmt.Sprint(steps[i].script, i), func(t *testing.T) {
-			underFaults(t, "semaphore", 5, func(s *stage, once func(string)) {
-				for j, step := range steps {
-					if j == i {
-						once(step.script)
+	type step struct {
+		script, want string // what stands at x then
+		do           func(s *stage) error
+	}
+	for kind, steps := range map[string][]step{
+		"semaphore": {
+			{"acquire", "3", func(s *stage) error { return s.semaphore.Acquire(background, 2) }},
+			{"acquire", "1", func(s *stage) error { return s.semaphore.TryAcquire(background, 2) }},
+			{"add", "4", func(s *stage) error { return s.semaphore.Release(3) }},
+			{"drain", "0", func(s *stage) error { n, err := s.semaphore.Drain(background); return did(n == 4, err) }},
+			{"add", "6", func(s *stage) error { return s.semaphore.AddPermits(background, 6) }},
+			{"set", "1", func(s *stage) error { s.Do("DEL", "x"); return did(s.semaphore.TrySetPermits(background, 1)) }},
+			{"add", "5", func(s *stage) error { return s.semaphore.AddPermits(background, 4) }},
+		},
+		"permits": {
+			{"add", "8", func(s *stage) error { return s.permits.AddPermits(background, 3) }},
+			{"set", "4", func(s *stage) error { return s.permits.SetPermits(background, 4) }},
+			{"add", "0", func(s *stage) error { return s.permits.AddPermits(background, -4) }},
+			{"set", "5", func(s *stage) error { s.Do("DEL", "x"); return did(s.permits.TrySetPermits(background, 5)) }},
+		},
+		"latch": {
+			{"down", "4", func(s *stage) error { return s.latch.CountDown() }},
+			{"set", "<nil>", func(s *stage) error { return did(s.latch.Delete(background)) }},
+			{"set", "1", func(s *stage) error { return did(s.latch.TrySetCount(background, 1)) }},
+			{"down", "<nil>", func(s *stage) error { return s.latch.CountDown() }},
+			{"await", "<nil>", func(s *stage) error { return s.latch.Await(background) }},
+		},
+	} {
+		for hit := range 2 * len(steps) {
+			t.Run(fmt.Sprint(kind, " ", hit), func(t *testing.T) {
+				underFaults(t, kind, 5, func(s *stage, once func(string)) {
+					for i, step := range steps {
+						if i == hit/2 {
+							once(step.script)
+						}
+						kit.OK(s.T, step.do(s))
+						s.WantReply(step.want, "GET", "x")
+						if i == hit/2 && hit%2 == 0 || i == len(steps)-1 {
+							time.Sleep(time.Minute)
+							s.WantReply(step.want, "GET", "x")
+						}
 					}
-					kit.OK(s.T, step.do(s.semaphore))
-					s.WantReply(step.want, "GET", "x")
-				}
-				time.Sleep(time.Minute)
+				})
 			})
-		})
+		}
 	}
-	underFaults(t, "", 0, func(s *stage, once func(string)) {
-		once("set")
-		wantDid(s.T, true)(s.semaphore.TrySetPermits(background, 1))
-		s.WantReply("1", "GET", "x")
-		time.Sleep(30 * time.Second)
-		s.WantReply("1", "GET", "x")
-		wantDid(s.T, true)(s.semaphore.Delete(background))
-	})
 }
 
 // Giving back what a call may have taken has its effect once, too; and so has

@@ -2,12 +2,10 @@ package scripts
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -98,41 +96,6 @@ func TestFairBehindManyDead(t *testing.T) {
 	})
 }
 
-// The first eight ask every 1.5 s, the others so that all together ask some hundred times a second. Each is believed for three times as
-// long. The dead are not counted.
-func TestFairHints(t *testing.T) {
-	inMemory(t, "fair", 0, func(s *stage) { // a real server may take so long for all that the first are dead
-		beats := protocol.FairHeartbeatsKey(s.name)
-		ask := func(name string) time.Duration {
-			a := s.actor(name)
-			return protocol.ReadRetry(s.send(a, s.request(name, "asks", []string{"n"}))) - time.Millisecond
-		}
-		s.step("holder tries", "done")
-		for i := range 400 {
-			name, at := fmt.Sprint("a", i), s.now()
-			retry, again := ask(name), ask(name)
-			want := 1500 * time.Millisecond
-			if i >= 8 {
-				want = max(want, time.Duration(i+1)*12*time.Millisecond)
-			}
-			if again != want || retry > want {
-				s.t.Errorf("place %d asks after %v, and then after %v, want %v", i, retry, again, want)
-			}
-			score, err := strconv.Atoi(s.do("ZSCORE", beats, s.actor(name).owner))
-			if lives := score - at; err != nil || lives < 3*int(want.Milliseconds()) || lives > 3*int(want.Milliseconds())+1000 {
-				s.t.Errorf("place %d is believed for %v ms, %v", i, lives, err)
-			}
-		}
-		for owner := range strings.FieldsSeq(s.do("LRANGE", s.keys["LINE"], "0", "390")) {
-			s.do("ZADD", beats, "1", owner)
-		}
-		ask("last")
-		if again := ask("last"); again > 1500*time.Millisecond {
-			s.t.Errorf("beside the dead it asks after %v", again)
-		}
-	})
-}
-
 // A clock that is set back makes nobody live for longer, and drops nobody.
 func TestFairClockSetBack(t *testing.T) {
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
@@ -169,14 +132,5 @@ func TestFairRights(t *testing.T) {
 		a asks n                  | done    | a 30s      | - |
 		a forced                  | done    | -          | - | a:told
 		a leaves                  | refused | -          | - |
-	`)
-}
-
-// Messages that belong to a shard are those of one lock.
-func TestFairSharded(t *testing.T) {
-	onShards(t, "fair", `
-		holder tries              | done      | holder 30s
-		hears asks n              | refused 0 | holder 30s | hears
-		holder releases           | done      | hears 3s   | -
 	`)
 }

@@ -108,29 +108,52 @@ func TestForceAndRetain(t *testing.T) {
 	})
 }
 
-// The first ask often, and when the key ends; the others ask more seldom the more they are. Who does so is believed to live three
-// times as long.
-func TestLineHints(t *testing.T) {
+// The first eight ask often, the others so that all together ask some hundred times a second. Each is believed for three times as long.
+// The dead are not counted.
+func TestHints(t *testing.T) {
+	inMemory(t, "lock fair semaphore", 1, func(s *stage) { // a real server may take so long for all that the first are dead
+		ask := func(name string, want time.Duration) {
+			a := s.actor(name)
+			time.Sleep(2 * time.Microsecond) // or its name would say who comes first
+			for i := range 2 {
+				again := protocol.ReadRetry(s.send(a, s.request(name, "asks", []string{"n"}))) - time.Millisecond
+				if again > want || i > 0 && again != want { // whoever comes asks at any time until then
+					s.t.Errorf("%s asks after %v, want %v", name, again, want)
+				}
+			}
+			until := fmt.Sprint(time.Now().Add(3 * want).UnixMilli())
+			s.wrong(name, "is believed until", strings.Fields(s.do("HGET", s.keys["ASKS"], a.owner))[2], until)
+		}
+		often := time.Second
+		if s.kind == "fair" {
+			often = 1500 * time.Millisecond
+		}
+		s.step("holder tries", "done")
+		for i := range 400 {
+			want := often
+			if i >= 8 {
+				want = max(often, time.Duration(i+1)*12*time.Millisecond)
+			}
+			ask(fmt.Sprintf("a%dx", i), want)
+		}
+		ask("a7x", often)
+		if s.kind == "fair" {
+			for owner := range strings.FieldsSeq(s.do("LRANGE", s.keys["LINE"], "0", "390")) {
+				s.do("ZADD", protocol.FairHeartbeatsKey(s.name), "1", owner)
+			}
+			ask("last", often)
+		}
+	})
+}
+
+// The first of a plain lock's line ask when its key ends, each a moment after the one before.
+func TestLineHintsOfTheFirst(t *testing.T) {
 	inMemory(t, "lock", 0, func(s *stage) {
 		s.play(`
 			holder tries 601ms    | done
 			a asks n              | refused 0 in 600ms
 			b asks n              | refused 1 in 650ms
-			holder tries 30s      | done
 		`)
-		for i := range 6 {
-			s.step(fmt.Sprintf("c%d asks n", i), fmt.Sprintf("refused %d in 1s", 2+i))
-		}
-		s.step("ninth asks n", "refused 8", "holder 30s", "a b c0 c1 c2 c3 c4 c5 ninth")
-		for i := range 991 {
-			s.do("ZADD", s.keys["LINE"], "9e15", fmt.Sprint("other:", i))
-		}
-		s.play(`
-			ninth asks m          | refused 8 in 12s
-			c5 asks m             | refused 7 in 1s
-		`)
-		want := fmt.Sprintf("m 3000 %d 0", time.Now().Add(36*time.Second).UnixMilli())
-		s.wrong("of 1000", "ask of ninth", s.do("HGET", s.keys["ASKS"], s.actor("ninth").owner), want)
 	})
 }
 
@@ -421,38 +444,43 @@ func TestRightToPublish(t *testing.T) {
 }
 
 // Messages that belong to a shard are those of one lock, and all who listen are known.
-func TestLineSharded(t *testing.T) {
-	onShards(t, "lock", `
-		holder tries                  | done      | holder 30s
-		deaf asks n scattered         | refused 0 | holder 30s
-		hears asks n scattered        | refused 1 | holder 30s | deaf hears
-		holder releases               | done      | hears 3s   | -
-	`)
-}
-
-// onShards plays a story on a real server, where messages belong to a shard: somebody called hears does, and hears n.
-func onShards(t *testing.T, kind, story string) {
-	t.Helper()
+func TestSharded(t *testing.T) {
 	t.Parallel()
 	if !redistest.AtLeast(t, 7, 0) {
 		return // it has none
 	}
-	s := onServer(t, redistest.Start(t), kind, 0)
-	s.listen(s.grants(s.actor("deaf"))) // in vain
-	s.publish = "SPUBLISH"
-	channel, client := "", strings.TrimSuffix(s.actor("hears").owner, ":257")
-	if channel = s.grants(s.actor("hears")); channel != protocol.LineKey(s.name)+":"+client {
-		t.Errorf("it listens on %q", channel)
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: s.server.Addr()})
+	server := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() { kit.OK(t, rdb.Close()) }()
-	sub := rdb.SSubscribe(background, channel)
-	defer func() { kit.OK(t, sub.Close()) }()
-	_, err := sub.Receive(background)
-	kit.OK(t, err)
-	s.play(story)
-	if m, err := sub.ReceiveMessage(background); err != nil || m.Payload != "n" {
-		t.Errorf("%v, %v", m, err)
+	for kind, story := range map[string]string{
+		"lock": `
+			holder tries                  | done      | holder 30s
+			deaf asks n scattered         | refused 0 | holder 30s
+			hears asks n scattered        | refused 1 | holder 30s | deaf hears
+			holder releases               | done      | hears 3s   | -
+		`,
+		"fair": `
+			holder tries                  | done      | holder 30s
+			hears asks n                  | refused 0 | holder 30s | hears
+			holder releases               | done      | hears 3s   | -
+		`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			s := onServer(t, server, kind, 0)
+			s.listen(s.grants(s.actor("deaf"))) // in vain
+			s.publish = "SPUBLISH"
+			hears := s.actor("hears")
+			channel := s.grants(hears)
+			s.wrong("hears", "listens on", channel, protocol.LineKey(s.name)+":"+strings.TrimSuffix(hears.owner, ":257"))
+			sub := rdb.SSubscribe(background, channel)
+			defer func() { kit.OK(t, sub.Close()) }()
+			_, err := sub.Receive(background)
+			kit.OK(t, err)
+			s.play(story)
+			if m, err := sub.ReceiveMessage(background); err != nil || m.Payload != "n" {
+				t.Errorf("%v, %v", m, err)
+			}
+		})
 	}
 }
 

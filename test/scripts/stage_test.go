@@ -285,13 +285,14 @@ const lease = 30 * time.Second
 func (a *actor) asked(verb string, words []string) protocol.Acquire {
 	args := protocol.Acquire{Owner: a.owner, To: 1, Lease: lease, Waiting: verb != "tries"}
 	for _, word := range words {
-		if d, err := time.ParseDuration(word); err == nil {
+		switch d, err := time.ParseDuration(word); {
+		case err == nil:
 			args.Lease = d
-		} else if word == "scattered" {
+		case word == "scattered":
 			args.Scattered = true
-		} else if word == "token" {
+		case word == "token":
 			args.Token = true
-		} else {
+		default:
 			args.Number = word
 		}
 	}
