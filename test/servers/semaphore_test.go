@@ -188,7 +188,8 @@ func expires(o interface {
 	kit.Inspectable
 	Expire(ctx context.Context, d time.Duration) (bool, error)
 	Delete(ctx context.Context) (bool, error)
-}) error {
+},
+) error {
 	if _, err := o.Expire(background, 0); !errors.Is(err, holdfast.ErrInvalid) {
 		return fmt.Errorf("to live for no time: %w", err)
 	}
