@@ -150,7 +150,9 @@ func (p *program) takeLong(c *client, name string, ctx context.Context, rng *ran
 		// begin to write, and then wait for the first one, which waits for it.
 		options = append(options, holdfast.Wait(upTo(rng, 10*time.Second)))
 	}
-	if h := p.take(c, name, ctx, rng.IntN(2) == 0, parent, kind, options...); h != nil {
+	writes := rng.IntN(2) == 0
+	l := p.lock(c, name, writes, kind...)
+	if h := p.take(c, l, ctx, writes, parent, func() (*holdfast.Hold, error) { return l.Lock(ctx, options...) }); h != nil {
 		return append(holds, h)
 	}
 	return holds
@@ -174,7 +176,8 @@ func (p *program) actShort(c *client, rng *rand.Rand) {
 			time.Sleep(upTo(rng, 200*time.Microsecond))
 		}
 		name, writes := p.names[rng.IntN(len(p.names))], p.kind == "mutex" || rng.IntN(5) == 0
-		if h := p.take(c, name, ctx, writes, nil, nil, options...); h != nil {
+		l := p.lock(c, name, writes)
+		if h := p.take(c, l, ctx, writes, nil, func() (*holdfast.Hold, error) { return l.Lock(ctx, options...) }); h != nil {
 			p.useShort(h, rng)
 		}
 		cancel()
@@ -183,12 +186,16 @@ func (p *program) actShort(c *client, rng *rand.Rand) {
 
 // useShort does what a program does inside, and unlocks.
 func (p *program) useShort(h *hold, rng *rand.Rand) {
+	try := func(ctx context.Context, parent *hold) *hold {
+		l := p.lock(h.client, h.Name(), h.writes)
+		return p.take(h.client, l, ctx, h.writes, parent, func() (*holdfast.Hold, error) { return l.TryLock(ctx) })
+	}
 	if rng.IntN(4) > 0 {
 		time.Sleep(upTo(rng, 300*time.Microsecond))
 	}
 	switch rng.IntN(30) {
 	case 0: // nested, and given back before or after
-		if inner := p.take(h.client, h.Name(), h.Context(), h.writes, h, nil); inner != nil {
+		if inner := try(h.Context(), h); inner != nil {
 			time.Sleep(upTo(rng, time.Millisecond))
 			p.unlockAll([]*hold{h, inner}, rng)
 			return
@@ -200,7 +207,7 @@ func (p *program) useShort(h *hold, rng *rand.Rand) {
 	}
 	p.unlock(h, rng)
 	if rng.IntN(10) == 0 { // what is over is nobody's: under its context others are not joined
-		if h := p.take(h.client, h.Name(), context.WithoutCancel(h.Context()), h.writes, nil, nil, holdfast.Wait(time.Millisecond)); h != nil {
+		if h := try(context.WithoutCancel(h.Context()), nil); h != nil {
 			time.Sleep(upTo(rng, 300*time.Microsecond))
 			p.unlock(h, rng)
 		}
@@ -222,16 +229,17 @@ func (p *program) lock(c *client, name string, writes bool, options ...holdfast.
 	}
 }
 
-// take waits for one side, and checks what comes of it.
+// take acquires one side, and checks what comes of it.
 func (p *program) take(
-	c *client, name string, ctx context.Context, writes bool, parent *hold, kind []holdfast.RWOption, options ...holdfast.LockOption,
+	c *client, l holdfast.Locker, ctx context.Context, writes bool, parent *hold, acquire func() (*holdfast.Hold, error),
 ) *hold {
-	l, waits := p.lock(c, name, writes, kind...), &waiter{name: name, writes: writes}
+	name := l.Name()
+	waits := &waiter{name: name, writes: writes}
 	p.mu.Lock()
 	p.waiters[waits] = struct{}{}
 	p.mu.Unlock()
 	start := time.Now()
-	got, err := l.Lock(ctx, options...)
+	got, err := acquire()
 	p.mu.Lock()
 	delete(p.waiters, waits)
 	p.mu.Unlock()

@@ -35,9 +35,9 @@ var (
 		"x no faults: then nobody may oversleep)")
 )
 
-// TestRWStress runs programs of the read-write lock whose holds last for seconds.
+// TestRWStress runs programs of the read-write lock whose holds last for seconds. Those from the first seed on use every feature.
 func TestRWStress(t *testing.T) {
-	run(t, 1, 3, func(p *program) { p.kind = "rw" })
+	run(t, 5, 10, func(p *program) { p.kind = "rw" })
 }
 
 // TestHandOverStress runs programs of holds that last for a moment, and pass from one to the next, inside a process and between processes.
