@@ -15,24 +15,23 @@ import (
 func TestShortLeaseThatIsProlongedByID(t *testing.T) {
 	for _, lease := range []time.Duration{500 * time.Millisecond, 3 * time.Second} {
 		t.Run(fmt.Sprint(lease), func(t *testing.T) {
-			kit.PermitsWorld(t, 1, func(t *testing.T, w *kit.World) {
-				c, _ := w.Client()
-				operator, _ := w.Client()
-				s := operator.NewPermitSemaphore("x")
+			on(t, "permits", 1, func(s *stage) {
 				start := time.Now()
-				h := kit.Must(t)(c.NewPermitSemaphore("x").Lock(background, holdfast.FixedLease(lease)))
+				h := s.acquire(1, holdfast.FixedLease(lease))
 				time.Sleep(200 * time.Millisecond)
-				kit.OK(t, s.ExtendPermit(background, h.PermitIDs()[0], time.Minute))
+				kit.OK(s.T, s.theirs.ExtendPermit(background, h.PermitIDs()[0], time.Minute))
 				if lease > time.Second {
 					time.Sleep(lease)
 					synctest.Wait()
-					trustedFor(t, h, time.Minute-lease)
+					trustedFor(s.T, h, time.Minute-lease)
 				}
-				if lost := kit.LostAt(t, h, start); lease < time.Second && lost != lease-lease/100-2*time.Millisecond {
-					t.Errorf("lost after %v", lost)
+				if lost := kit.LostAt(s.T, h, start); lease < time.Second && lost != lease-lease/100-2*time.Millisecond {
+					s.T.Errorf("lost after %v", lost)
 				}
 				time.Sleep(lease) // by then nothing would be left of it, had nobody prolonged it
-				wantFree(t, s, 1)
+				if free, err := kit.Available(s.theirs); free != 1 || err != nil {
+					s.T.Errorf("%d available, %v", free, err)
+				}
 			})
 		})
 	}
