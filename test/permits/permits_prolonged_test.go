@@ -29,9 +29,7 @@ func TestShortLeaseThatIsProlongedByID(t *testing.T) {
 					s.T.Errorf("lost after %v", lost)
 				}
 				time.Sleep(lease) // by then nothing would be left of it, had nobody prolonged it
-				if free, err := kit.Available(s.theirs); free != 1 || err != nil {
-					s.T.Errorf("%d available, %v", free, err)
-				}
+				want(s.T, 1)(kit.Available(s.theirs))
 			})
 		})
 	}
