@@ -16,8 +16,10 @@ import (
 
 // FuzzParseOwner: what is accepted is written as it was read, and is not another owner.
 func FuzzParseOwner(f *testing.F) {
-	for _, seed := range []string{"", ":", "a:1", "a:-1", "a:01", "a:+1", "a:1:2", "a:9223372036854775808", "99f17b91-c6cc-889e-88f6-8265bee545cf:7", "99f17b91c6cc889e6842f68265bee545", ":1", "a:1\n",
-		"a", "a:", "a:b", "a:1.5", "a: 1", strings.Repeat("0", 31), strings.Repeat("0", 34), strings.Repeat("A", 32), strings.Repeat("g", 32)} {
+	for _, seed := range []string{
+		"", ":", "a:1", "a:-1", "a:01", "a:+1", "a:1:2", "a:9223372036854775808", "99f17b91-c6cc-889e-88f6-8265bee545cf:7", "99f17b91c6cc889e6842f68265bee545", ":1", "a:1\n",
+		"a", "a:", "a:b", "a:1.5", "a: 1", strings.Repeat("0", 31), strings.Repeat("0", 34), strings.Repeat("A", 32), strings.Repeat("g", 32),
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
