@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// Close ends waiters, gives back holds, and leaves nothing.
+// Close ends waiters and calls under way, gives back holds, also those that nobody was told of, and leaves nothing.
 func TestCloseEndsEverything(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		c, _ := w.Client()
+		c, d := w.Client()
 		holds := make([]*holdfast.Hold, 20)
 		for i := range holds {
 			holds[i] = kit.Must(t)(w.Use(c, fmt.Sprint("x", i)).Lock(background))
@@ -32,7 +32,15 @@ func TestCloseEndsEverything(t *testing.T) {
 			})
 		}
 		time.Sleep(5 * time.Second)
+		y, z := w.Use(c, "y"), w.Use(c, "z")
+		every(d, "acquire", memdriver.Fault{DelayReply: time.Second})
+		underWay := kit.Begin(func() (*holdfast.Hold, error) { return y.TryLock(background) })
+		every(d, "acquire", kit.LostRequest)
+		ctx, cancel := context.WithTimeout(background, time.Millisecond)
+		defer cancel()
+		kit.Fails(t, context.DeadlineExceeded)(z.TryLock(ctx)) // it may come later, and be given back then
 		kit.OK(t, c.Close())
+		kit.WantError(t, (<-underWay).Err, holdfast.ErrClosed)
 		wg.Wait()
 		for _, h := range holds {
 			kit.WantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
