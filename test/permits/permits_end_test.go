@@ -126,9 +126,6 @@ func TestHoldsEndWithTheirSemaphore(t *testing.T) {
 				if left := time.Until(after.Deadline()); left > 5*time.Second || left < 4*time.Second {
 					t.Errorf("acquired for %v", left)
 				}
-				if lives := s.PTTL("{x}:timeout"); lives != s.PTTL("x") {
-					t.Errorf("the permits live for %v", lives)
-				}
 				var lost *holdfast.LostError
 				for _, h := range []*holdfast.Hold{before, after} {
 					lostWithin(t, h, start, 4*time.Second, 5*time.Second)

@@ -172,22 +172,32 @@ func TestPermitsExpire(t *testing.T) {
 	})
 }
 
-// A semaphore may end before what is granted of it. Who is granted it has to know when: it asks.
+// A semaphore takes its permits with it. It may end before what is granted of it; who is granted it has to know when: it asks.
 func TestPermitsEnd(t *testing.T) {
-	everywhere(t, "semaphore", 1, func(s *stage) {
+	everywhere(t, "semaphore", 2, func(s *stage) {
+		wantLives := func(least, most time.Duration) {
+			s.t.Helper()
+			if lives := s.pttl(s.keys["HELD"]); lives < least || lives > most {
+				s.t.Errorf("the permits live for %v", lives)
+			}
+		}
+		for _, who := range []string{"one", "two2"} {
+			s.step("redis PEXPIRE LOCK 60000")
+			s.step(who+" tries", "done", who+" 30s")
+			wantLives(50*time.Second, time.Minute)
+			s.step(who+" releases", "done", "-")
+		}
 		s.play(`
-			a tries               | done
-			w asks n              | refused 0
+			a2 tries              | done
+			w2 asks n             | refused 0
 			redis PEXPIRE LOCK 2000
 			redis PERSIST HELD
-			a releases            | done      | w 3s | - | w:n+0
+			a2 releases           | done      | w2 3s | - | w2:n+0
 		`)
-		if lives := s.pttl(s.keys["HELD"]); lives <= 0 || lives > 2*time.Second {
-			s.t.Errorf("the permits live for %v", lives)
-		}
-		w := s.actor("w")
-		if lives := w.lock.Lifetime(s.send(w, s.request("w", "asks", []string{"m"}))); lives > 2*time.Second {
-			s.t.Errorf("w has it for %v", lives)
+		wantLives(0, 2*time.Second)
+		w := s.actor("w2")
+		if lives := w.lock.Lifetime(s.send(w, s.request("w2", "asks", []string{"m"}))); lives > 2*time.Second {
+			s.t.Errorf("w2 has it for %v", lives)
 		}
 	})
 }
