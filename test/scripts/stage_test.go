@@ -217,8 +217,8 @@ func (s *stage) play(story string) {
 //
 //	time 3s            passes, in memory
 //	others listen      where Redisson's do; but a fair lock is not announced there
-//	no turn            from now on nothing is left to those
-//	turn 20ms          for so long it is
+//	no turn            from now on nothing is left to those others
+//	turn 20ms          what is free is left to them for so long
 //	redis DEL LOCK     as Redis is asked: LOCK, LINE, ASKS, TURN, TIMES, HELD and KEPT are its keys, @a is an owner
 //	permits add 3      or set; or made, if there are none
 //	a vanishes         what it holds has ended by itself
@@ -427,7 +427,8 @@ func (s *stage) holders() map[string]time.Duration {
 	return all
 }
 
-// holds checks who holds the lock, and that it is for so long: on a real server, or for so long at most.
+// holds checks who holds the lock, and for how long: to 2 ms in memory, while a real server may have taken two thirds of that. It also
+// checks what a refusal and a release say of it.
 func (s *stage) holds(what, want string, reply script.Reply) {
 	got, wanted := s.holders(), map[string]time.Duration{}
 	words := strings.Fields(want)
