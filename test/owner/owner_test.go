@@ -108,10 +108,9 @@ func TestOwnersThatMayNotLock(t *testing.T) {
 // Nothing remains of a hold whose lease has run out, whether or not it is ever unlocked. Unlock, and a Lock under its context, say
 // the same as before.
 func TestForgottenHold(t *testing.T) {
-	told := 0
-	hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told++ }})
 	fakeKinds(t, func(s *stage) {
-		told = 0
+		told := 0
+		hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told++ }})
 		h := s.must(s.x.TryLock(background, holdfast.FixedLease(50*time.Millisecond), hooks))
 		under := context.WithoutCancel(h.Context())
 		<-h.Context().Done()
