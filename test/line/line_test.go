@@ -125,10 +125,11 @@ func TestLineL2_LostMessages(t *testing.T) {
 	})
 }
 
-// L3: one who is connected, and neither hears nor asks, costs its grant and a second. Many cost no more than ten seconds.
+// L3: one who is connected, and neither hears nor asks, costs its grant and a second, so five seconds at most in any kind of line. Many cost
+// no more than ten seconds.
 func TestLineL3_TheDeaf(t *testing.T) {
 	for _, deaf := range []int{1, 5, 40} {
-		for offset := time.Duration(0); offset < kit.AsksEvery; offset += 130 * time.Millisecond {
+		for offset := time.Duration(0); offset < 1500*time.Millisecond; offset += 130 * time.Millisecond {
 			everyLine(t, func(s *stage) {
 				if deaf == 40 && (s.Kind != kit.MutexKind || offset > 0) {
 					return // many take long

@@ -78,15 +78,19 @@ func TestPermitLineL1_Leaving(t *testing.T) {
 
 // L3: one that is granted some of the permits, and neither hears nor asks, costs its grant: the first of the line knows when it ends, within a second.
 func TestPermitLineL3_TheDeaf(t *testing.T) {
-	for _, n := range []int{1, 2} {
-		fakePermits(t, 2, func(s *stage) {
-			h := s.holdOf(2)
-			deaf, alive := cutOff(s.waitFor(n)), s.waitFor(2)
-			s.release(s.next(h, alive, kit.GrantLasts+time.Second))
-			deaf.Cancel(nil)
-			back(deaf)
-			time.Sleep(time.Minute)
-		})
+	for _, row := range []struct{ deaf, alive int }{{1, 2}, {2, 2}, {2, 1}} {
+		for offset := time.Duration(0); offset < kit.AsksEvery; offset += 130 * time.Millisecond {
+			fakePermits(t, 2, func(s *stage) {
+				h := s.holdOf(2)
+				deaf, alive := s.waitFor(row.deaf), s.waitFor(row.alive)
+				time.Sleep(offset)
+				cutOff(deaf)
+				s.release(s.next(h, alive, kit.GrantLasts+time.Second))
+				deaf.Cancel(nil)
+				back(deaf)
+				time.Sleep(time.Minute)
+			})
+		}
 	}
 }
 

@@ -232,6 +232,21 @@ func TestRWLineReaderBehindAWriter(t *testing.T) {
 	})
 }
 
+// L3: a writer for whom others make way neither hears nor asks when it is let in. A reader behind it has the lock within five seconds.
+func TestRWLineL3_TheDeaf(t *testing.T) {
+	for offset := time.Duration(0); offset < kit.AsksEvery; offset += 130 * time.Millisecond {
+		fakeRW(t, func(s rwStage) {
+			h := s.read()
+			dead, alive := s.preferred(), s.reader()
+			time.Sleep(offset)
+			cutOff(dead)
+			s.release(s.next(h, alive, 5*time.Second))
+			dead.Cancel(nil)
+			time.Sleep(2 * time.Minute)
+		})
+	}
+}
+
 // L1: one gives up that was let in, and does not know. The next one has the lock at once; beside a reader that reads on, nobody.
 func TestRWLineL1_Leaving(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
