@@ -948,7 +948,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "waiting: for messages alone", in: "longestSleep", suite: tests(line, "TestL1_LostMessageCostsLittle"),
+		name: "waiting: for messages alone", in: "longestSleep", suite: tests(line, "TestLineRuleOutsideAsksAtTheKeysEnd"),
 		old: "3 * time.Second",
 		new: "time.Hour",
 	},

@@ -163,18 +163,26 @@ func TestLineRuleNextStands(t *testing.T) {
 	})
 }
 
-// Where there is no line, a waiter asks when the key has ended.
+// Who cannot stand in line asks when the key has ended, and every three seconds if it hears nothing, however long the lease.
 func TestLineRuleOutsideAsksAtTheKeysEnd(t *testing.T) {
-	fake(t, kindNamed("writer"), func(s *stage) {
-		c, d := s.Client(holdfast.WithLease(5 * time.Second))
-		held := kit.Must(s.T)(s.Lock(c).Lock(background))
-		kit.Away(d)
-		start := time.Now()
-		s.release(s.hold())
-		kit.Took(s.T, time.Since(start), 0, 5005*time.Millisecond, "waited %v for a key that lived 5s")
-		d.SetFaults(nil)
-		_ = held.Unlock() // it is lost
-	})
+	for _, kind := range []string{"mutex", "writer"} {
+		fake(t, kindNamed(kind), func(s *stage) {
+			c, d := s.Client(holdfast.WithLease(2500 * time.Millisecond))
+			held := kit.Must(s.T)(s.Lock(c).Lock(background))
+			kit.Away(d)
+			died := time.Now()
+			out, hears := s.outside()
+			s.release(s.WaitAs(out, hears, s.Lock(out)).Within(s.T, died, 2505*time.Millisecond))
+			d.SetFaults(nil)
+			_ = held.Unlock() // it is lost
+
+			h := s.hold(holdfast.FixedLease(time.Hour))
+			w := deafen(s.WaitAs(out, hears, s.Lock(out)))
+			s.wantStanding(0)
+			time.Sleep(time.Minute)
+			s.release(s.next(h, w, 3*time.Second))
+		})
+	}
 }
 
 // While somebody listens who does not stand in line, a process that has had its turn lets it try first.

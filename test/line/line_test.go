@@ -492,13 +492,19 @@ func TestLineL15_BesideTheLine(t *testing.T) {
 			s.release(second.Hold(s.T))
 			kit.Took(s.T, second.Granted.Sub(released), least, least+20*time.Millisecond, "it was kept for %v")
 			// The first is told for how long it is kept. If that one leaves, the next one is told.
-			h = s.hold(holdfast.MinHold(300 * time.Millisecond))
-			held = time.Now()
-			first, second = s.wait(), s.wait()
-			s.release(h)
-			time.Sleep(100 * time.Millisecond)
-			first.Cancel(nil)
-			s.release(second.Within(s.T, held, 310*time.Millisecond))
+			for _, leaves := range []bool{false, true} {
+				h = s.hold(holdfast.MinHold(300 * time.Millisecond))
+				held = time.Now()
+				first, second = s.wait(), s.wait()
+				s.release(h)
+				time.Sleep(100 * time.Millisecond)
+				if leaves {
+					first.Cancel(nil)
+				} else {
+					s.release(first.Within(s.T, held, 310*time.Millisecond))
+				}
+				s.release(second.Within(s.T, held, 310*time.Millisecond))
+			}
 		})
 	})
 	t.Run("Polling", func(t *testing.T) {

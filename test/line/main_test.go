@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -277,6 +278,17 @@ func (s *stage) slow(by *atomic.Int64, options ...holdfast.ClientOption) (*holdf
 		}
 		sink(e)
 	}}, options...), d
+}
+
+// outside returns a client that cannot stand in line: it never hears that its channel is subscribed to.
+func (s *stage) outside() (*holdfast.Client, *memdriver.Driver) {
+	s.Helper()
+	d := s.Server.Driver()
+	return s.clientOf(d, hearing{d, func(e driver.Event, sink func(driver.Event)) {
+		if !strings.HasPrefix(e.Channel, "holdfast_granted") {
+			sink(e)
+		}
+	}}), d
 }
 
 // clientOf returns a client of a driver that stands before another one.

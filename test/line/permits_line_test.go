@@ -2,14 +2,12 @@ package line
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -246,15 +244,10 @@ func TestPermitLineOfOneOwner(t *testing.T) {
 	})
 }
 
-// Who cannot stand in line, since it never hears that its channel is subscribed to, waits outside, has permits beside those who do, and leaves nothing.
+// Who cannot stand in line waits outside, has permits beside those who do, and leaves nothing.
 func TestPermitLineOfOneOutside(t *testing.T) {
 	fakePermits(t, 2, func(s *stage) {
-		d := s.Server.Driver()
-		c := s.clientOf(d, hearing{d, func(e driver.Event, sink func(driver.Event)) {
-			if !strings.HasPrefix(e.Channel, "holdfast_granted") {
-				sink(e)
-			}
-		}})
+		c, d := s.outside()
 		one, two := s.hold(), s.hold()
 		outside := kit.WaitWith(c, d, background, func(ctx context.Context) (*holdfast.Hold, error) { return c.NewPermitSemaphore("x").Acquire(ctx, 2) })
 		time.Sleep(time.Minute)
