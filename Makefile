@@ -23,9 +23,9 @@ EVERYTHING    := github.com/holdfast-go/holdfast/...
 FAKE_TIME     := hold owner handover line fair rw permits multi stress scale
 REAL_TIME     := scripts servers topology rights docs
 TESTS         := $(FAKE_TIME:%=test/%) $(REAL_TIME:%=test/%)
-# Tests wait more than they compute, so four packages are tested at a time: those first that wait longest, then release,
-# which compiles what has been compiled by then. Beside them runs test-oldest.
-AT_ONCE       := 4
+# Tests wait more than they compute, so four packages are tested at a time, or three with the race detector: those first that
+# wait longest, then release, which compiles what has been compiled by then. Beside them runs test-oldest.
+AT_ONCE        = $(if $(RACE),3,4)
 SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast test/servers goredisdriver rueidisdriver valkeydriver \
 	bench/workloads/scale test/topology cmd/holdfast/internal/doctor test/rights bench/workloads release bench/tails robustness/soak)
 NOT_IN_TEST   := $(addprefix github.com/holdfast-go/holdfast/,interop robustness robustness/trials)

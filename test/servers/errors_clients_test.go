@@ -72,6 +72,24 @@ func (d *detour) end(client rueidis.Client) {
 	_ = client.Do(ctx, client.B().Arbitrary("PING").Build()).Error() // finds its connection gone
 }
 
+// transcript is a log. A client whose Close has timed out still writes to it.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (t *transcript) Write(line []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(line)
+}
+
+func (t *transcript) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
 // openAt makes a driver of each adapter for a place, and returns what closes its client. good is a server that any client can use.
 // valkeydriver is made of rueidisdriver.
 var openAt = map[string]func(t *testing.T, to place, good string) (d driver.Driver, closeClient func()){
@@ -150,7 +168,7 @@ func TestClientThatCannotWork(t *testing.T) {
 				if c.wait > 0 {
 					options = append(options, holdfast.Wait(c.wait))
 				}
-				var log bytes.Buffer
+				var log transcript
 				client, err := holdfast.New(d, holdfast.WithTimeout(timeout), holdfast.WithHooks(holdfast.LogHooks(slog.New(slog.NewTextHandler(&log, nil)), 0)))
 				kit.OK(t, err)
 				says := func(what string, err error) {

@@ -56,7 +56,11 @@ func outlive(t *testing.T, p *kit.Platform, firewall *redistest.Firewall) {
 	waited := waits(p.Client(t, holdfast.WithLease(lease), holdfast.WithHooks(holdfast.Hooks{
 		OnWait: func(context.Context, holdfast.Event) { close(waiting) },
 	})).NewMutex(name))
-	<-waiting
+	select {
+	case <-waiting:
+	case err := <-waited:
+		t.Fatalf("the waiter does not wait: %v", err)
+	}
 	firewall.Forget()
 	kit.Unlock(t, kit.Must(t)(c.NewMutex(kit.Fresh()).TryLock(background)))
 	time.Sleep(lease + 6*time.Second) // what is observed is that nothing happens
