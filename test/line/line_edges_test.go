@@ -121,21 +121,19 @@ func TestLineRuleAsksBefore(t *testing.T) {
 func TestLineRuleHearsFirst(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
 		h := s.hold()
-		c, d := s.Client()
-		heard := false
-		d.SetFaults(func(call driver.Call) memdriver.Fault {
-			if call.Script.Name() == "acquire" && len(call.Args) > 7 { // it has a number
-				heard = true
-				if channels := s.Do("PUBSUB", "CHANNELS", "holdfast_granted:*"); channels == "" {
-					t.Error("it stands in line, and does not listen")
-				}
+		d := s.Server.Driver()
+		c := s.clientOf(d, hearing{d, func(e driver.Event, sink func(driver.Event)) {
+			if e.Kind == driver.Subscribed && strings.HasPrefix(e.Channel, "holdfast_granted") {
+				time.AfterFunc(500*time.Millisecond, func() { sink(e) })
+				return
 			}
-			return memdriver.Fault{}
-		})
-		w := s.waitAs(c, d)
-		if !heard {
-			s.Error("it never asked with a number")
-		}
+			sink(e)
+		}})
+		w := s.WaitAs(c, d, s.Lock(c))
+		time.Sleep(400 * time.Millisecond)
+		s.wantLine()
+		time.Sleep(200 * time.Millisecond)
+		s.wantLine(w)
 		s.turns(h, w)
 	})
 }
