@@ -1456,7 +1456,7 @@ var mutants = []mutant{
 		new: "0",
 	},
 	{
-		name: "waiting: a leaving waiter takes the wake-up with it", in: "queued.await", suite: tests(line, "TestWakeUpOfOneWhoLeavesDuringATry"),
+		name: "waiting: a leaving waiter takes the wake-up with it", in: "queued.await", suite: tests(permits, "TestWakeUpOfOneWhoLeavesDuringATry"),
 		old: "<-ctx.Done():\n\t}\n\tq.waiter.Notify()",
 		new: "<-ctx.Done():\n\t}",
 	},

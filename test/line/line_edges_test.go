@@ -183,10 +183,12 @@ func TestLineRuleOutsideAsksAtTheKeysEnd(t *testing.T) {
 	}
 }
 
-// While somebody listens who does not stand in line, a process that has had its turn lets it try first.
+// While somebody else listens, a process that cannot stand in line, and has had its turn, lets that one try first. For who stands in line,
+// the line sees to that.
 func TestLineRuleHandOverHoldsBack(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
-		x := s.lock()
+		out, _ := s.outside()
+		x := s.Lock(out)
 		other := s.listening(func() {})
 		defer other.Close()
 		h := kit.Must(s.T)(x.Lock(background))

@@ -15,7 +15,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -352,35 +351,6 @@ func TestOneRefusalBearsAnOutage(t *testing.T) {
 				}
 				time.Sleep(10 * time.Minute) // until the ids of calls are forgotten
 			})
-		})
-	}
-}
-
-// Who was woken, and gives up while a try of one who has left is still under way, passes the wake-up on: where it stands in line, and
-// where there is none.
-func TestWakeUpOfOneWhoLeavesDuringATry(t *testing.T) {
-	for _, kind := range []string{"mutex", "writer"} {
-		fake(t, kindNamed(kind), func(s *stage) {
-			h := s.hold()
-			c, d := s.Client()
-			x := s.Lock(c)
-			leaving := func() (cancel context.CancelFunc) {
-				ctx, cancel := context.WithCancel(background)
-				kit.Waiting(s.T, x, ctx)
-				return cancel
-			}
-			firstLeaves, secondLeaves := leaving(), leaving()
-			third := kit.Waiting(s.T, x, background)
-			every(d, "acquire", memdriver.Fault{DelayReply: 50 * time.Millisecond})
-			s.Do("PUBLISH", s.channel(), protocol.WriterReleased) // the first asks, and is refused; nobody knows that yet
-			time.Sleep(10 * time.Millisecond)
-			kit.Unlock(s.T, h)
-			firstLeaves() // the second is to ask, when that try is over
-			time.Sleep(10 * time.Millisecond)
-			secondLeaves()
-			free := time.Now()
-			kit.Unlock(s.T, <-third)
-			kit.Took(s.T, time.Since(free), 0, 200*time.Millisecond, "the third has waited for %v")
 		})
 	}
 }
