@@ -140,12 +140,8 @@ func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 		}
 		if a.independent {
 			again, a.err = a.tryQuorum(bound)
-			continue
-		}
-		before := a.err
-		again, a.err = a.tryInOrder(bound)
-		if bound.Err() != nil && errors.Is(before, ErrLocked) && call.IsTimeout(a.err) { // the end of the wait has cut the try short
-			a.err = before
+		} else {
+			again, a.err = a.tryInOrder(bound)
 		}
 	}
 	if a.err == nil {

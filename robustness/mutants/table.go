@@ -1466,11 +1466,6 @@ var mutants = []mutant{
 		new: "ARGV[6] == 'never' and held",
 	},
 	{
-		name: "multi: a wait that ends amid a try forgets who has the lock", in: "compositeAcquire.acquire", suite: tests(multi, "TestWaitThatEndsAmidATry"),
-		old: "a.err = before",
-		new: "",
-	},
-	{
 		name: "multi: Shutdown waits for one that waits elsewhere", in: "endAtShutdown", suite: tests(multi, "TestShutdownEndsAMultiLockThatWaitsElsewhere"),
 		old: `a.fresh[p.handle.client] != ""`,
 		new: "false",

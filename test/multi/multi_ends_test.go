@@ -1,13 +1,10 @@
 package multi
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -37,27 +34,5 @@ func TestShutdownEndsAMultiLockThatWaitsElsewhere(t *testing.T) {
 		s.unlock(got.Hold)
 		s.unlock(outer)
 		kit.OK(s.T, <-done)
-	})
-}
-
-// TestWaitThatEndsAmidATry: one name on two servers is asked for again and again. Whose wait ends while Redis is asked is told who has
-// the lock, as the try before was.
-func TestWaitThatEndsAmidATry(t *testing.T) {
-	fake(t, 2, func(s *stage) {
-		theirs := s.lock(s.Again().Clients[1].NewMutex("a"))
-		for _, d := range s.Drivers {
-			d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayRequest: 300 * time.Millisecond} })
-		}
-		for range 20 {
-			_, err := holdfast.NewMultiLock(s.c.NewMutex("a"), s.Clients[1].NewMutex("a")).Lock(background, holdfast.Wait(2*time.Second))
-			var locked *holdfast.LockedError
-			if !errors.As(err, &locked) || locked.Holder != theirs.Owner() {
-				s.Errorf("%v", err)
-			}
-		}
-		for _, d := range s.Drivers {
-			d.SetFaults(nil)
-		}
-		s.unlock(theirs)
 	})
 }
