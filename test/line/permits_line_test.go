@@ -258,6 +258,7 @@ func TestPermitLineOfOneOutside(t *testing.T) {
 		s.wantLine(in)
 		outside.Cancel(nil)
 		one = in.Within(s.T, time.Now(), time.Millisecond) // the one outside may listen still when it leaves
+		<-outside.Got                                      // closed: its wait has ended
 		kit.WantError(s.T, outside.Err, context.Canceled)
 
 		outside = s.WaitAs(c, d, s.Lock(c))

@@ -40,20 +40,22 @@ type detour struct {
 
 	mu    sync.Mutex
 	over  bool
+	left  func() // called when the place is dialled, once the detour is over
 	early []net.Conn
 }
 
 func (d *detour) dial(ctx context.Context, _ string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case !d.over:
+	if !d.over {
 		conn, err := dialer.DialContext(ctx, "tcp", d.good)
 		if err == nil {
 			d.early = append(d.early, conn)
 		}
 		return conn, err
-	case d.to.tls != nil:
+	}
+	d.left()
+	if d.to.tls != nil {
 		return (&tls.Dialer{NetDialer: dialer, Config: d.to.tls}).DialContext(ctx, "tcp", d.to.addr)
 	}
 	return dialer.DialContext(ctx, "tcp", d.to.addr)
@@ -62,13 +64,13 @@ func (d *detour) dial(ctx context.Context, _ string, dialer *net.Dialer, _ *tls.
 // end has a client go to the place from here on.
 func (d *detour) end(client rueidis.Client) {
 	d.mu.Lock()
-	d.over = true
+	ctx, cancel := context.WithTimeout(background, 10*time.Second)
+	defer cancel()
+	d.over, d.left = true, cancel
 	for _, conn := range d.early {
 		_ = conn.Close()
 	}
 	d.mu.Unlock()
-	ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-	defer cancel()
 	_ = client.Do(ctx, client.B().Arbitrary("PING").Build()).Error() // finds its connection gone
 }
 
