@@ -82,15 +82,17 @@ func (q *queued) wait(ahead int) call.Result {
 	return q.result
 }
 
-// sharedFailure is why the head before has given up, if this one has waited through most of that: it gives up, too.
+// sharedFailure is why the head before has given up, if this one has waited through most of that: it gives up, too. Else it asks, and
+// what the one before has met is forgotten: Redis may answer by now.
 func (q *queued) sharedFailure(head bool) error {
-	if !head || time.Since(q.started) < q.engine.Timeout/2 {
+	if !head {
 		return nil
 	}
 	why := q.waiter.TakeFailure()
-	if why != nil {
-		q.waiter.Fail(why)
+	if why == nil || time.Since(q.started) < q.engine.Timeout/2 {
+		return nil
 	}
+	q.waiter.Fail(why) // for the next one
 	return why
 }
 

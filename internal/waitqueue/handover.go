@@ -140,6 +140,7 @@ func (qs *Queues[T, J]) HandOver(key Key, holder Holder, hand func(taker *T) boo
 // give takes a waiter out that was handed the lock. The shard's mu is held.
 func (q *Queue[T, J]) give(w *Waiter[T, J]) {
 	q.remove(w, received)
+	q.failed = nil // that was before
 	if w.received != nil {
 		close(w.received)
 	}

@@ -197,6 +197,11 @@ var mutants = []mutant{
 		new: "0",
 	},
 	{
+		name: "acquire: one that asks leaves what the one before has met to the next", in: "sharedFailure", suite: tests(hold, "TestWaitersFailTogether"),
+		old: "why := q.waiter.TakeFailure()\n\tif why == nil || time.Since(q.started) < q.engine.Timeout/2 {\n\t\treturn nil\n\t}",
+		new: "if time.Since(q.started) < q.engine.Timeout/2 {\n\t\treturn nil\n\t}\n\twhy := q.waiter.TakeFailure()\n\tif why == nil {\n\t\treturn nil\n\t}",
+	},
+	{
 		name: "acquire: an outage is not told", in: "retriesAfter", suite: tests(hold, "TestOutageOfAWaiterIsTold"),
 		old: "inTouch && !moving",
 		new: "!inTouch && !moving",

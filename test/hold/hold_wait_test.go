@@ -26,7 +26,8 @@ func TestWaitIsNotExceeded(t *testing.T) {
 }
 
 // TestWaitersFailTogether: Redis refuses what the first of several asks for, or does not answer it, and so for longer than a call bears it. Those
-// behind it have waited for as long, and do not each begin anew. One that has come just before tries for itself.
+// behind it have waited for as long, and do not each begin anew. One that has come just before tries for itself, and then Redis answers:
+// nobody behind it hears of what was before.
 func TestWaitersFailTogether(t *testing.T) {
 	for name, fault := range map[string]memdriver.Fault{"full": {Refuse: kit.Refusal(true)}, "silent": {LoseRequest: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -37,17 +38,25 @@ func TestWaitersFailTogether(t *testing.T) {
 				lock := func() (*holdfast.Hold, error) { return w.Lock(c).Lock(background) }
 				all := []<-chan kit.Result{kit.Begin(lock), kit.Begin(lock), kit.Begin(lock), kit.Begin(lock)}
 				time.Sleep(5 * time.Second)
-				late := kit.Begin(lock)
+				use := func() error {
+					h, err := lock()
+					if err != nil {
+						return err
+					}
+					time.Sleep(4 * time.Second)
+					return h.Unlock()
+				}
+				late := []<-chan error{kit.Aside(use), kit.Aside(use), kit.Aside(use)}
 				for i, one := range all {
 					if err := (<-one).Err; !errors.As(err, new(*holdfast.BackendError)) || time.Since(start) > 6*time.Second {
 						t.Errorf("number %d, after %v: %v", i+1, time.Since(start), err)
 					}
 				}
 				d.SetFaults(nil)
-				if got := <-late; got.Err != nil {
-					t.Errorf("the late one: %v", got.Err)
-				} else {
-					kit.Unlock(t, got.Hold)
+				for i, one := range late {
+					if err := <-one; err != nil {
+						t.Errorf("late number %d: %v", i+1, err)
+					}
 				}
 			})
 		})
