@@ -50,7 +50,8 @@ func (s *spellings) meet(name string) (other string) {
 	last := &s[maphash.String(spellingsSeed, bare)%uint64(len(s))]
 	switch met := last.Load(); {
 	case met == nil || unbraced(*met) != bare:
-		last.Store(&name)
+		kept := name // else every name would be copied to the heap
+		last.Store(&kept)
 	case *met != name:
 		return *met
 	}
