@@ -180,8 +180,10 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 			c.rollback(giveUp)
 		}
 	}()
-	defer a.endAtShutdown(c)()
+	stop := a.endAtShutdown(c)
+	defer stop() // if a hook panics
 	again, err = a.acquireParts(bound, c)
+	stop() // what is handed out is a hold, which Shutdown waits for
 	giveUp = bound
 	if err == nil && c.handOut(a.report()) {
 		a.held = c.hold
