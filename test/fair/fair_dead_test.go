@@ -101,7 +101,7 @@ func TestL8_WhoIsPassedKeepsItsPlace(t *testing.T) {
 		cutOff(first)
 		s.Do("DEL", "x") // a release would grant it to the first
 		time.Sleep(15 * time.Second)
-		s.h = kit.Must(t)(s.mutex().TryLock(background))
+		s.h = kit.Must(s.T)(s.mutex().TryLock(background))
 		second := s.stand()
 		back(first)
 		time.Sleep(4 * time.Second)

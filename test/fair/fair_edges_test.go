@@ -72,16 +72,16 @@ func TestLateAcquireKeepsNoPlaceAfterTheHold(t *testing.T) {
 				mu, ctx := c.NewFairMutex("x"), holdfast.WithOwner(background, c.NewOwner())
 				kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 1900 * time.Millisecond})
 				_, err := mu.TryLock(ctx)
-				kit.WantError(t, err, holdfast.ErrLocked) // the guess of the server's clock is now 950 ms ahead
+				kit.WantError(s.T, err, holdfast.ErrLocked) // the guess of the server's clock is now 950 ms ahead
 				s.release()
 				kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 2500 * time.Millisecond, LoseReply: true})
-				h := kit.Must(t)(mu.Lock(ctx))
+				h := kit.Must(s.T)(mu.Lock(ctx))
 				if nests {
 					kit.Once(d, "acquire", reset)
-					kit.Unlock(t, kit.Must(t)(mu.Lock(ctx)))
+					kit.Unlock(s.T, kit.Must(s.T)(mu.Lock(ctx)))
 				}
-				kit.Unlock(t, h)
-				s.h = kit.Must(t)(s.mutex().Lock(background))
+				kit.Unlock(s.T, h)
+				s.h = kit.Must(s.T)(s.mutex().Lock(background))
 				if !nests {
 					time.Sleep(600 * time.Millisecond)
 					s.WantReply("1", "LLEN", kit.QueueKey) // here it comes
@@ -112,7 +112,7 @@ func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
 					if prompt {
 						s.release()
 					} else {
-						kit.Fails(t, holdfast.ErrLocked)(s.mutex().TryLock(background))
+						kit.Fails(s.T, holdfast.ErrLocked)(s.mutex().TryLock(background))
 					}
 					answered := slices.Clone(line)
 					if reversed {
@@ -177,7 +177,7 @@ func TestL9_LostKeys(t *testing.T) {
 				}
 				var all sync.WaitGroup
 				for _, waiter := range line {
-					all.Go(func() { kit.Unlock(t, waiter.Hold(t)) })
+					all.Go(func() { kit.Unlock(s.T, waiter.Hold(s.T)) })
 				}
 				all.Wait()
 				s.within(start, 8*time.Second)
@@ -222,7 +222,7 @@ func TestP7_LongLines(t *testing.T) {
 		s.WantReply("3000", "ZCARD", kit.TimeoutsKey)
 		s.Do("DEL", kit.QueueKey)
 		s.release()
-		kit.Unlock(t, kit.Must(t)(s.mutex().Lock(background)))
+		kit.Unlock(s.T, kit.Must(s.T)(s.mutex().Lock(background)))
 	})
 }
 
@@ -234,7 +234,7 @@ func TestA3_UnlockOfALockThatIsGone(t *testing.T) {
 		time.Sleep(time.Second)
 		s.Do("DEL", "x")
 		start := time.Now()
-		kit.WantError(t, s.h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+		kit.WantError(s.T, s.h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 		s.takeTurns(waiter)
 		s.within(start, 0)
 	})
@@ -245,14 +245,14 @@ func TestFairNestedTakesNoPlace(t *testing.T) {
 	fake(t, func(s *stage) {
 		s.release()
 		mu := s.mutex()
-		s.h = kit.Must(t)(mu.Lock(background))
+		s.h = kit.Must(s.T)(mu.Lock(background))
 		waiter, owner := s.stand(), s.h.Owner()
 		s.Do("LPUSH", kit.QueueKey, owner.String())
 		s.Do("ZADD", kit.TimeoutsKey, fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()), owner.String())
-		nested := kit.Must(t)(mu.Lock(s.h.Context()))
+		nested := kit.Must(s.T)(mu.Lock(s.h.Context()))
 		s.WantCount("x", owner, 2)
 		s.wantLine(waiter)
-		kit.Unlock(t, nested)
+		kit.Unlock(s.T, nested)
 		s.release()
 		s.takeTurns(waiter)
 	})
@@ -271,7 +271,7 @@ func TestGivenBackThoughNoAnswerComes(t *testing.T) {
 		s.WantReply("1", "HLEN", "x")
 		waiter.Cancel(nil)
 		if _, got := <-waiter.Got; got {
-			t.Error("it has the lock")
+			s.T.Error("it has the lock")
 		}
 		time.Sleep(3 * time.Second)
 		s.WantReply("0", "EXISTS", "x")
@@ -304,9 +304,9 @@ func TestA14_TryLockTakesNoPlace(t *testing.T) {
 		_, err := mu.TryLock(background)
 		var locked *holdfast.LockedError
 		if !errors.As(err, &locked) || locked.Holder != s.h.Owner() || locked.TTL <= 0 {
-			t.Errorf("TryLock of a held lock: %v", err)
+			s.T.Errorf("TryLock of a held lock: %v", err)
 		}
-		kit.Fails(t, holdfast.ErrLocked)(mu.Lock(background, holdfast.Wait(0)))
+		kit.Fails(s.T, holdfast.ErrLocked)(mu.Lock(background, holdfast.Wait(0)))
 		s.wantNoLine()
 		waiter := s.stand()
 		score := s.Do("ZSCORE", kit.TimeoutsKey, waiter.Owner.String())
@@ -314,16 +314,16 @@ func TestA14_TryLockTakesNoPlace(t *testing.T) {
 		s.Do("DEL", "x")
 		_, err = mu.TryLock(background)
 		if !errors.As(err, &locked) || !locked.Holder.IsZero() || locked.TTL != 0 {
-			t.Errorf("TryLock of a free lock with a line: %v", err)
+			s.T.Errorf("TryLock of a free lock with a line: %v", err)
 		}
 		s.wantLine(waiter)
 		s.WantReply(score, "ZSCORE", kit.TimeoutsKey, waiter.Owner.String())
 		back(waiter)
 		seen := kit.Count(d)
 		s.takeTurns(waiter)
-		kit.Unlock(t, kit.Must(t)(mu.TryLock(background)))
+		kit.Unlock(s.T, kit.Must(s.T)(mu.TryLock(background)))
 		if n := seen.All(); n != 2 {
-			t.Errorf("%d calls for a TryLock and its Unlock", n)
+			s.T.Errorf("%d calls for a TryLock and its Unlock", n)
 		}
 	})
 }
@@ -353,10 +353,10 @@ func TestL7_NoBusyLoop(t *testing.T) {
 		s.Do("ZADD", kit.TimeoutsKey, strconv.FormatInt(start.Add(time.Minute).UnixMilli(), 10), "java:1")
 		c, d := s.Client()
 		asked := kit.Count(d)
-		s.h = kit.Must(t)(c.NewFairMutex("x").Lock(background))
-		kit.Took(t, time.Since(start), time.Minute, time.Minute+time.Second, "it got it after %v")
+		s.h = kit.Must(s.T)(c.NewFairMutex("x").Lock(background))
+		kit.Took(s.T, time.Since(start), time.Minute, time.Minute+time.Second, "it got it after %v")
 		if n := asked.Of("acquire"); n > 45 {
-			t.Errorf("it asked %d times", n)
+			s.T.Errorf("it asked %d times", n)
 		}
 		s.release()
 	})
@@ -372,13 +372,13 @@ func TestS24_NoClientTimes(t *testing.T) {
 		seen := kit.Spy(d)
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		kit.Fails(t, context.DeadlineExceeded)(other.NewFairMutex("x").Lock(ctx))
+		kit.Fails(s.T, context.DeadlineExceeded)(other.NewFairMutex("x").Lock(ctx))
 		s.release()
 		time.Sleep(time.Minute)
 		for _, args := range seen() {
 			for _, arg := range args[1:] {
 				if strings.HasPrefix(arg, now) {
-					t.Errorf("a time of the client's: %v", args)
+					s.T.Errorf("a time of the client's: %v", args)
 				}
 			}
 		}

@@ -206,10 +206,10 @@ func TestFairMixedLine(t *testing.T) {
 				j := s.java(i)
 				names = append(names, waiter.Owner.String(), j.name)
 				go func() {
-					h := waiter.Hold(t)
+					h := waiter.Hold(s.T)
 					order <- waiter.Owner.String()
 					time.Sleep(each)
-					kit.Unlock(t, h)
+					kit.Unlock(s.T, h)
 				}()
 				go func() {
 					<-j.granted
@@ -225,7 +225,7 @@ func TestFairMixedLine(t *testing.T) {
 				got = append(got, <-order)
 			}
 			if !slices.Equal(got, names) {
-				t.Errorf("each holds it for %v: served %v\nwant %v", each, got, names)
+				s.T.Errorf("each holds it for %v: served %v\nwant %v", each, got, names)
 			}
 			time.Sleep(each + 4*time.Minute) // Java came last, and the heartbeats expire by themselves
 		})
@@ -246,7 +246,7 @@ func TestS24_JavaDropsNoLiveWaiter(t *testing.T) {
 				}
 				select {
 				case <-j.granted:
-					t.Fatal("it was held")
+					s.T.Fatal("it was held")
 				default:
 				}
 			}
@@ -407,11 +407,11 @@ func TestFairBesideRedisson(t *testing.T) {
 		listens("1")
 		released := time.Now()
 		j.unlock()
-		s.h = waiter.Within(t, released, 10*time.Millisecond)
+		s.h = waiter.Within(s.T, released, 10*time.Millisecond)
 		waiter = s.stand()
 		time.Sleep(10 * time.Second)
 		released = s.release()
 		listens("0")
-		kit.Unlock(t, waiter.Within(t, released, 0))
+		kit.Unlock(s.T, waiter.Within(s.T, released, 0))
 	})
 }

@@ -41,7 +41,7 @@ func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
 					done := kit.Aside(func() error {
 						back, err := k.try(ctx, k.c, 2)
 						if err == nil {
-							kit.OK(t, back())
+							kit.OK(k.T, back())
 						}
 						return err
 					})
@@ -49,11 +49,11 @@ func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
 						time.Sleep(time.Second)
 						kit.Once(k.d, "acquire", fault) // the try after the release
 					}
-					kit.OK(t, other())
+					kit.OK(k.T, other())
 					time.Sleep(after)
 					cancel()
 					if err := <-done; err != nil {
-						kit.WantError(t, err, context.Canceled)
+						kit.WantError(k.T, err, context.Canceled)
 					}
 					time.Sleep(5 * time.Second)
 					k.WantReply("5", "GET", "x")

@@ -33,21 +33,21 @@ func TestLatchCountsDown(t *testing.T) {
 		third, _ := s.Client()
 		last := s.await(s.c, s.other, third)
 		for n := 3; n > 0; n-- {
-			want(t, n)(kit.Remaining(l))
+			want(s.T, n)(kit.Remaining(l))
 			s.wantNotZero()
-			kit.OK(t, l.CountDown())
+			kit.OK(s.T, l.CountDown())
 		}
 		start := time.Now()
 		last()
-		within(t, start, 0, 0)
+		within(s.T, start, 0, 0)
 		s.WantReply("0", "EXISTS", "x")
-		kit.OK(t, l.CountDown(), l.Await(background))
-		want(t, 0)(kit.Remaining(l))
-		wantDid(t, true)(l.TrySetCount(background, 2))
-		wantDid(t, false)(l.TrySetCount(background, 3))
+		kit.OK(s.T, l.CountDown(), l.Await(background))
+		want(s.T, 0)(kit.Remaining(l))
+		wantDid(s.T, true)(l.TrySetCount(background, 2))
+		wantDid(s.T, false)(l.TrySetCount(background, 3))
 		s.WantReply("2", "GET", "x")
-		wantDid(t, true)(l.Delete(background))
-		wantDid(t, false)(l.Delete(background))
+		wantDid(s.T, true)(l.Delete(background))
+		wantDid(s.T, false)(l.Delete(background))
 	})
 }
 
@@ -58,19 +58,19 @@ func TestLatchLetsAllOfAProcessIn(t *testing.T) {
 		seen := kit.Count(s.d)
 		var wg sync.WaitGroup
 		for i := range 50 {
-			wg.Go(func() { kit.OK(t, s.c.NewLatch("x").Await(background)) })
+			wg.Go(func() { kit.OK(s.T, s.c.NewLatch("x").Await(background)) })
 			synctest.Wait()
-			want(t, 3+i)(seen.Of("await"), nil)
+			want(s.T, 3+i)(seen.Of("await"), nil)
 		}
 		time.Sleep(30 * time.Second)
 		if n := seen.Of("await"); n > 12+50 {
-			t.Errorf("%d questions in 30 s", n)
+			s.T.Errorf("%d questions in 30 s", n)
 		}
 		s.WantReply("redisson_countdownlatch__channel__{x} 1", "PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{x}")
 		start := time.Now()
-		kit.OK(t, s.latch.CountDown())
+		kit.OK(s.T, s.latch.CountDown())
 		wg.Wait()
-		within(t, start, 0, 0)
+		within(s.T, start, 0, 0)
 	})
 }
 
@@ -78,7 +78,7 @@ func TestLatchLetsAllOfAProcessIn(t *testing.T) {
 func TestCountDownCountsWhateverHappens(t *testing.T) {
 	on(t, "latch", 1, func(s *stage) {
 		kit.Silent(s.d, memdriver.Fault{LoseRequest: true})
-		wantBackend(t, s.latch.CountDown())
+		wantBackend(s.T, s.latch.CountDown())
 		time.Sleep(20 * time.Second)
 		s.WantReply("1", "GET", "x")
 		s.d.SetFaults(nil)
@@ -92,10 +92,10 @@ func TestCountDownCountsWhateverHappens(t *testing.T) {
 func TestLatchCountsNothingLate(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
 		kit.Once(s.d, "down", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
-		kit.OK(t, s.latch.CountDown()) // its second send is answered after 2 s
-		wantDid(t, true)(s.other.NewLatch("x").TrySetCount(background, 2))
+		kit.OK(s.T, s.latch.CountDown()) // its second send is answered after 2 s
+		wantDid(s.T, true)(s.other.NewLatch("x").TrySetCount(background, 2))
 		time.Sleep(time.Second)
-		want(t, 2)(kit.Remaining(s.latch))
+		want(s.T, 2)(kit.Remaining(s.latch))
 	})
 }
 
@@ -106,11 +106,11 @@ func TestLatchAnnouncements(t *testing.T) {
 		announced := s.announced("redisson_countdownlatch__channel__{{a}b}")
 		l := s.c.NewLatch("{a}b")
 		for range 2 {
-			wantDid(t, true)(l.TrySetCount(background, 2))
-			kit.OK(t, l.CountDown(), l.CountDown(), l.CountDown())
+			wantDid(s.T, true)(l.TrySetCount(background, 2))
+			kit.OK(s.T, l.CountDown(), l.CountDown(), l.CountDown())
 		}
-		wantDid(t, true)(l.TrySetCount(background, 2))
-		wantDid(t, true)(l.Delete(background))
+		wantDid(s.T, true)(l.TrySetCount(background, 2))
+		wantDid(s.T, true)(l.Delete(background))
 		announced("1", "0", "1", "0", "1", "1")
 	})
 }
@@ -164,7 +164,7 @@ func TestL14_SetAnewBeforeTheNextInLineLooks(t *testing.T) {
 	on(t, "latch", 1, func(s *stage) {
 		var wg sync.WaitGroup
 		for range 3 {
-			wg.Go(func() { kit.OK(t, s.c.NewLatch("x").Await(background, holdfast.Wait(10*time.Second))) })
+			wg.Go(func() { kit.OK(s.T, s.c.NewLatch("x").Await(background, holdfast.Wait(10*time.Second))) })
 			synctest.Wait()
 		}
 		time.Sleep(time.Millisecond) // what comes now is after they came
@@ -172,7 +172,7 @@ func TestL14_SetAnewBeforeTheNextInLineLooks(t *testing.T) {
 		setAnew(s)
 		start := time.Now()
 		wg.Wait()
-		within(t, start, 0, 3*time.Second)
+		within(s.T, start, 0, 3*time.Second)
 		s.d.LoseMessages(false)
 		s.Do("DEL", "x")
 	})
@@ -181,15 +181,15 @@ func TestL14_SetAnewBeforeTheNextInLineLooks(t *testing.T) {
 // The same of one that expires, which nothing announces and no call notes.
 func TestL14_SetAnewAfterItHasExpired(t *testing.T) {
 	on(t, "latch", 2, func(s *stage) {
-		wantDid(t, true)(s.latch.Expire(background, 10*time.Second))
+		wantDid(s.T, true)(s.latch.Expire(background, 10*time.Second))
 		awaited := kit.Aside(func() error { return s.latch.Await(background, holdfast.Wait(time.Minute)) })
 		time.Sleep(9990 * time.Millisecond)
 		for set := false; !set; time.Sleep(100 * time.Microsecond) { // before the waiter looks, a millisecond later
 			var err error
 			set, err = s.latch.TrySetCount(background, 3)
-			kit.OK(t, err)
+			kit.OK(s.T, err)
 		}
-		kit.OK(t, <-awaited)
+		kit.OK(s.T, <-awaited)
 		s.wantNotZero()
 		s.Do("DEL", "x")
 	})

@@ -18,7 +18,7 @@ func TestDrainThatComesLate(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
 		kit.Once(s.d, "drain", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
 		time.AfterFunc(2050*time.Millisecond, func() { s.Do("SET", "x", "5") })
-		want(t, 0)(s.semaphore.Drain(background))
+		want(s.T, 0)(s.semaphore.Drain(background))
 		time.Sleep(5 * time.Second)
 		s.WantReply("5", "GET", "x")
 	})
@@ -58,11 +58,11 @@ func TestCloseDuringDelete(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
 		c, d := s.Client(holdfast.WithTimeout(300 * time.Millisecond))
 		kit.Once(d, "delete", memdriver.Fault{DelayRequest: time.Minute})
-		gone := refusing(t, func() error { return errOf(c.NewPermitSemaphore("x").Delete(background)) }, holdfast.ErrClosed)
+		gone := refusing(s.T, func() error { return errOf(c.NewPermitSemaphore("x").Delete(background)) }, holdfast.ErrClosed)
 		time.Sleep(105 * time.Millisecond)
 		start := time.Now()
-		kit.OK(t, c.Close())
-		within(t, start, 0, 50*time.Millisecond)
+		kit.OK(s.T, c.Close())
+		within(s.T, start, 0, 50*time.Millisecond)
 		gone()
 	})
 }
@@ -70,31 +70,31 @@ func TestCloseDuringDelete(t *testing.T) {
 // Holders of what is deleted are told before its caller waits for an earlier send; those of other clients as of force.
 func TestDeleteTellsHoldersFirst(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
-		kit.OK(t, s.permits.SetPermits(background, 2))
+		kit.OK(s.T, s.permits.SetPermits(background, 2))
 		own := s.acquire(1, holdfast.FixedLease(5*time.Minute))
-		other := kit.Must(t)(s.theirs.Lock(background, holdfast.FixedLease(time.Hour)))
+		other := kit.Must(s.T)(s.theirs.Lock(background, holdfast.FixedLease(time.Hour)))
 		time.Sleep(1100 * time.Millisecond)
 		kit.Once(s.d, "delete", memdriver.Fault{LoseRequest: true})
 		start := time.Now()
 		returned := kit.Aside(func() error { return errOf(s.permits.Delete(background)) })
-		lostWithin(t, other, start, 0, 2100*time.Millisecond) // its second send was answered 100 ms ago
+		lostWithin(s.T, other, start, 0, 2100*time.Millisecond) // its second send was answered 100 ms ago
 		time.Sleep(10 * time.Millisecond)
-		kit.WantLost(t, own)
-		kit.OK(t, <-returned)
-		kit.WantError(t, own.Unlock(), holdfast.ErrLost)
+		kit.WantLost(s.T, own)
+		kit.OK(s.T, <-returned)
+		kit.WantError(s.T, own.Unlock(), holdfast.ErrLost)
 	})
 }
 
 // That a client closes while it sets permits again is no failure of Redis.
 func TestSetAgainWhileClosing(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
-		c, d := s.Client(holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) { t.Errorf("OnError: %v", e.Err) }}))
+		c, d := s.Client(holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) { s.T.Errorf("OnError: %v", e.Err) }}))
 		u := c.NewUnleasedSemaphore("x", holdfast.Permits(3))
-		kit.OK(t, u.Acquire(background, 1))
+		kit.OK(s.T, u.Acquire(background, 1))
 		s.Do("DEL", "x")
 		kit.Once(d, "set", memdriver.Fault{DelayRequest: time.Second})
-		kit.WantError(t, u.TryAcquire(background, 1), holdfast.ErrLocked)
-		kit.OK(t, c.Close())
+		kit.WantError(s.T, u.TryAcquire(background, 1), holdfast.ErrLocked)
+		kit.OK(s.T, c.Close())
 		time.Sleep(3 * time.Minute)
 	})
 }
@@ -107,10 +107,10 @@ func TestGivenUpUnderWay(t *testing.T) {
 		defer cancel()
 		set, err := s.latch.TrySetCount(ctx, 3)
 		var backend *holdfast.BackendError
-		if kit.WantError(t, err, context.DeadlineExceeded); set || errors.As(err, &backend) {
-			t.Errorf("%v, %v", set, err)
+		if kit.WantError(s.T, err, context.DeadlineExceeded); set || errors.As(err, &backend) {
+			s.T.Errorf("%v, %v", set, err)
 		}
 		s.WantReply("3", "GET", "x")
-		kit.OK(t, errOf(s.latch.Delete(background)))
+		kit.OK(s.T, errOf(s.latch.Delete(background)))
 	})
 }

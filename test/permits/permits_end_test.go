@@ -47,11 +47,11 @@ func TestLateAnswersDoNotMoveTheEnd(t *testing.T) {
 					s.expire(holdfast.NoExpiry)
 					<-extended
 					time.Sleep(20 * time.Second)
-					kit.OK(t, h.Context().Err(), h.Unlock())
+					kit.OK(s.T, h.Context().Err(), h.Unlock())
 				} else {
 					s.expire(4 * time.Second)
 					<-extended
-					lostWithin(t, h, start, 3900*time.Millisecond, 4*time.Second)
+					lostWithin(s.T, h, start, 3900*time.Millisecond, 4*time.Second)
 				}
 			})
 		}
@@ -70,13 +70,13 @@ func TestHoldsOutliveAnEarlierEnd(t *testing.T) {
 			time.Sleep(24 * time.Second)
 			s.expire(later)
 			time.Sleep(2 * time.Minute)
-			kit.OK(t, h.Context().Err(), h.Unlock())
+			kit.OK(s.T, h.Context().Err(), h.Unlock())
 		})
 	}
 	for _, end := range []string{"5000", "20000"} {
 		on(t, "", 0, func(s *stage) {
 			s.made(1)
-			kit.Unlock(t, s.acquire(1))
+			kit.Unlock(s.T, s.acquire(1))
 			s.Do("PEXPIRE", "x", end)
 			h := s.acquire(1)
 			for range 120 { // as Redisson's expire does, which tells nobody
@@ -84,7 +84,7 @@ func TestHoldsOutliveAnEarlierEnd(t *testing.T) {
 				s.Do("PEXPIRE", "x", end)
 				s.Do("PEXPIRE", "{x}:timeout", end)
 			}
-			kit.OK(t, h.Context().Err(), h.Unlock())
+			kit.OK(s.T, h.Context().Err(), h.Unlock())
 		})
 	}
 }
@@ -95,12 +95,12 @@ func TestExtendBeyondTheEnd(t *testing.T) {
 		s.made(1)
 		h := s.acquire(1)
 		s.expire(time.Minute)
-		kit.OK(t, h.Extend(background, 50*time.Second))
-		kit.WantError(t, h.Extend(background, time.Hour), holdfast.ErrInvalid)
+		kit.OK(s.T, h.Extend(background, 50*time.Second))
+		kit.WantError(s.T, h.Extend(background, time.Hour), holdfast.ErrInvalid)
 		if left := time.Until(h.Deadline()); left > time.Minute || left < 59*time.Second {
-			t.Errorf("the deadline is in %v", left)
+			s.T.Errorf("the deadline is in %v", left)
 		}
-		kit.OK(t, h.Unlock())
+		kit.OK(s.T, h.Unlock())
 	})
 }
 
@@ -119,18 +119,18 @@ func TestHoldsEndWithTheirSemaphore(t *testing.T) {
 					time.Sleep(200 * time.Millisecond)
 				}
 				time.Sleep(time.Minute)
-				kit.OK(t, before.Context().Err()) // it does not end any more
+				kit.OK(s.T, before.Context().Err()) // it does not end any more
 				start := time.Now()
 				s.expire(5 * time.Second)
 				after := s.acquire(permits, options...)
 				if left := time.Until(after.Deadline()); left > 5*time.Second || left < 4*time.Second {
-					t.Errorf("acquired for %v", left)
+					s.T.Errorf("acquired for %v", left)
 				}
 				var lost *holdfast.LostError
 				for _, h := range []*holdfast.Hold{before, after} {
-					lostWithin(t, h, start, 4*time.Second, 5*time.Second)
+					lostWithin(s.T, h, start, 4*time.Second, 5*time.Second)
 					if cause := context.Cause(h.Context()); !errors.As(cause, &lost) || lost.Reason != holdfast.LostLeaseOver {
-						t.Errorf("fixed %v: %v", leased, cause)
+						s.T.Errorf("fixed %v: %v", leased, cause)
 					}
 				}
 				time.Sleep(kit.CallsLive)
@@ -144,7 +144,7 @@ func TestHoldsEndWithTheirSemaphore(t *testing.T) {
 func TestPermitInTheLastMillisecond(t *testing.T) {
 	for _, permits := range []int{1, 2} {
 		on(t, "", 0, func(s *stage) {
-			wantDid(t, true)(s.permits.TrySetPermits(background, 4))
+			wantDid(s.T, true)(s.permits.TrySetPermits(background, 4))
 			s.Do("PEXPIRE", "x", "10")
 			for s.Do("PTTL", "x") != "0" {
 				time.Sleep(100 * time.Microsecond)
@@ -152,8 +152,8 @@ func TestPermitInTheLastMillisecond(t *testing.T) {
 			h, err := s.permits.TryAcquire(background, permits)
 			time.Sleep(2 * time.Second)
 			if err == nil {
-				kit.WantLost(t, h)
-				kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+				kit.WantLost(s.T, h)
+				kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
 			}
 			s.WantReply("0", "EXISTS", "x", "{x}:timeout")
 		})
@@ -168,14 +168,14 @@ func TestLossIsToldBesideAFailure(t *testing.T) {
 		one := s.acquire(1)
 		time.Sleep(1100 * time.Millisecond)
 		id, err := hex.DecodeString(one.PermitIDs()[0].String())
-		kit.OK(t, err)
+		kit.OK(s.T, err)
 		s.Do("ZREM", "{x}:timeout", string(id)) // as Redisson's release does, which tells nobody
 		s.Do("INCR", "x")
 		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
 			return memdriver.Fault{LoseReply: call.Script.Name() == "renew" && len(call.Args) > holdfast.MaxPermitsPerHold}
 		})
-		lostWithin(t, one, time.Now(), 0, 10*time.Second)
+		lostWithin(s.T, one, time.Now(), 0, 10*time.Second)
 		s.d.SetFaults(nil)
-		kit.Unlock(t, many)
+		kit.Unlock(s.T, many)
 	})
 }

@@ -56,23 +56,23 @@ func TestHoldGoesOnWithTheRest(t *testing.T) {
 				ids := h.PermitIDs()
 				time.Sleep(1100 * time.Millisecond)
 				s.d.LoseMessages(!heard)
-				kit.OK(t, s.theirs.ReleasePermits(background, ids[0], ids[2], ids[3], ids[5]))
+				kit.OK(s.T, s.theirs.ReleasePermits(background, ids[0], ids[2], ids[3], ids[5]))
 				s.WantReply("4", "GET", "x")
 				if synctest.Wait(); !heard {
 					time.Sleep(10 * time.Second)
 				}
 				left := []holdfast.Owner{ids[1], ids[4]}
 				if got := h.PermitIDs(); !slices.Equal(got, left) {
-					t.Errorf("heard %v: ids %v, want %v", heard, got, left)
+					s.T.Errorf("heard %v: ids %v, want %v", heard, got, left)
 				}
 				time.Sleep(time.Minute) // two renewals and more
-				kit.OK(t, h.Context().Err(), h.Extend(background, time.Minute))
+				kit.OK(s.T, h.Context().Err(), h.Extend(background, time.Minute))
 				s.WantReply("4", "GET", "x")
 				if all {
-					kit.OK(t, s.theirs.ReleasePermits(background, left...))
-					kit.WantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+					kit.OK(s.T, s.theirs.ReleasePermits(background, left...))
+					kit.WantError(s.T, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 				} else {
-					kit.Unlock(t, h)
+					kit.Unlock(s.T, h)
 				}
 				s.WantReply("6", "GET", "x")
 				s.d.LoseMessages(false)
@@ -103,21 +103,21 @@ func TestLeaseChangedByID(t *testing.T) {
 				one, two := s.acquire(1, fixed(ends, 10*time.Second)...), s.acquire(2, fixed(ends, 10*time.Second)...)
 				ids := append(one.PermitIDs(), two.PermitIDs()...)
 				time.Sleep(after)
-				kit.OK(t, other.ExtendPermit(background, ids[0], time.Hour), other.ExtendPermit(background, ids[1], time.Hour))
+				kit.OK(s.T, other.ExtendPermit(background, ids[0], time.Hour), other.ExtendPermit(background, ids[1], time.Hour))
 				synctest.Wait()
-				trustedFor(t, one, time.Hour)
+				trustedFor(s.T, one, time.Hour)
 				if ends { // it ends with the other permit
-					trustedFor(t, two, 10*time.Second-after)
+					trustedFor(s.T, two, 10*time.Second-after)
 				}
-				kit.OK(t, other.ExtendPermit(background, ids[2], time.Minute))
+				kit.OK(s.T, other.ExtendPermit(background, ids[2], time.Minute))
 				synctest.Wait()
-				trustedFor(t, two, time.Minute)
-				kit.OK(t, other.ExtendPermit(background, ids[0], time.Second)) // shortens nothing
+				trustedFor(s.T, two, time.Minute)
+				kit.OK(s.T, other.ExtendPermit(background, ids[0], time.Second)) // shortens nothing
 				time.Sleep(30 * time.Second)
-				trustedFor(t, one, time.Hour-30*time.Second)
-				kit.OK(t, one.Context().Err(), two.Context().Err())
-				kit.Unlock(t, one)
-				kit.Unlock(t, two)
+				trustedFor(s.T, one, time.Hour-30*time.Second)
+				kit.OK(s.T, one.Context().Err(), two.Context().Err())
+				kit.Unlock(s.T, one)
+				kit.Unlock(s.T, two)
 			})
 		}
 	}
@@ -128,18 +128,18 @@ func TestLeaseChangedByIDIsFoundByARenewal(t *testing.T) {
 	on(t, "permits", 2, func(s *stage) {
 		for _, options := range [][]holdfast.ClientOption{nil, {holdfast.WithMaxHold(2 * time.Minute)}} {
 			c, d := s.Client(options...)
-			h := kit.Must(t)(c.NewPermitSemaphore("x").Lock(background))
+			h := kit.Must(s.T)(c.NewPermitSemaphore("x").Lock(background))
 			acquired := time.Now()
 			d.LoseMessages(true)
 			time.Sleep(5 * time.Second)
-			kit.OK(t, s.theirs.ExtendPermit(background, h.PermitIDs()[0], time.Hour))
+			kit.OK(s.T, s.theirs.ExtendPermit(background, h.PermitIDs()[0], time.Hour))
 			time.Sleep(5 * time.Second)
 			d.LoseMessages(false)
 			if options == nil {
-				trustedFor(t, h, time.Hour-5*time.Second)
-				kit.Unlock(t, h)
+				trustedFor(s.T, h, time.Hour-5*time.Second)
+				kit.Unlock(s.T, h)
 			} else {
-				lostWithin(t, h, acquired, 115*time.Second, 2*time.Minute)
+				lostWithin(s.T, h, acquired, 115*time.Second, 2*time.Minute)
 			}
 		}
 	})
@@ -151,12 +151,12 @@ func TestLongerPermitOfALostHoldIsGivenBack(t *testing.T) {
 	on(t, "permits", 2, func(s *stage) {
 		start := time.Now()
 		h := s.acquire(2, holdfast.FixedLease(10*time.Second))
-		kit.OK(t, s.permits.ExtendPermit(background, h.PermitIDs()[0], time.Hour))
-		kit.LostAt(t, h, start)
-		within(t, start, 0, 10*time.Second)
+		kit.OK(s.T, s.permits.ExtendPermit(background, h.PermitIDs()[0], time.Hour))
+		kit.LostAt(s.T, h, start)
+		within(s.T, start, 0, 10*time.Second)
 		time.Sleep(5 * time.Minute)
-		want(t, 1)(kit.Available(s.permits))
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+		want(s.T, 1)(kit.Available(s.permits))
+		kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
 		synctest.Wait()
 		s.WantReply("2", "GET", "x")
 	})
@@ -167,15 +167,15 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
 		p, plain := s.permits, s.c.NewUnleasedSemaphore("y")
 		refused := func(err error, want holdfast.PermitsError, text string) {
-			t.Helper()
-			kit.WantError(t, err, holdfast.ErrNoPermits, holdfast.ErrLocked)
+			s.T.Helper()
+			kit.WantError(s.T, err, holdfast.ErrNoPermits, holdfast.ErrLocked)
 			var got *holdfast.PermitsError
 			if !errors.As(err, &got) || *got != want || !strings.Contains(err.Error(), text) {
-				t.Errorf("got %+v, %q; want %+v, %q", got, err, want, text)
+				s.T.Errorf("got %+v, %q; want %+v, %q", got, err, want, text)
 			}
 			var locked *holdfast.LockedError
 			if !errors.As(err, &locked) || locked.TTL != want.TTL || locked.Name != want.Name {
-				t.Errorf("as of a lock: %+v", locked)
+				s.T.Errorf("as of a lock: %+v", locked)
 			}
 		}
 		try := func(n int) error { return errOf(p.TryAcquire(background, n)) }
@@ -185,31 +185,31 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		refused(try(1), unset, "Permits(n)")
 		refused(errOf(p.Acquire(background, 1, wait)), unset, "nobody has set")
 		synctest.Wait() // it has left the line
-		kit.OK(t, p.SetPermits(background, 0))
+		kit.OK(s.T, p.SetPermits(background, 0))
 		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, TTL: holdfast.NoExpiry}, "1 wanted, but it has 0 in all")
-		kit.OK(t, p.SetPermits(background, 5))
+		kit.OK(s.T, p.SetPermits(background, 5))
 		refused(try(6), holdfast.PermitsError{Name: "x", Wanted: 6, Available: 5, Total: 5, TTL: holdfast.NoExpiry}, "6 wanted, but it has 5 in all")
 		h := s.acquire(4, holdfast.FixedLease(time.Hour))
 		refused(try(3), holdfast.PermitsError{Name: "x", Wanted: 3, Available: 1, Total: 5, TTL: time.Hour}, "3 wanted, 1 of 5 available")
 		ctx, cancel := context.WithCancel(background)
-		gone := refusing(t, func() error { return errOf(p.Acquire(ctx, 5)) }, context.Canceled)
+		gone := refusing(s.T, func() error { return errOf(p.Acquire(ctx, 5)) }, context.Canceled)
 		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, Available: 1, Total: 5, Reserved: 5, TTL: time.Hour},
 			"1 wanted and 1 available, but 5 are reserved for one who has waited longer")
 		cancel()
 		gone()
 		synctest.Wait()
-		kit.OK(t, p.AddPermits(background, -3))
+		kit.OK(s.T, p.AddPermits(background, -3))
 		refused(errOf(p.Acquire(background, 1, wait)),
 			holdfast.PermitsError{Name: "x", Wanted: 1, Available: -2, Total: 2, TTL: time.Hour - 4*1001*time.Millisecond}, "all 4 are held")
 		synctest.Wait()
-		kit.Unlock(t, h)
+		kit.Unlock(s.T, h)
 
 		refused(plain.TryAcquire(background, 1),
 			holdfast.PermitsError{Name: "y", Wanted: 1, Total: -1, Unset: true, TTL: holdfast.NoExpiry}, "Permits(n)")
-		kit.OK(t, plain.Release(2))
+		kit.OK(s.T, plain.Release(2))
 		refused(plain.Acquire(background, 3, wait),
 			holdfast.PermitsError{Name: "y", Wanted: 3, Available: 2, Total: -1, TTL: holdfast.NoExpiry}, "3 wanted, 2 available")
-		kit.OK(t, errOf(plain.Delete(background)))
+		kit.OK(s.T, errOf(plain.Delete(background)))
 	})
 }
 
@@ -252,7 +252,7 @@ func TestManyPermitsAreRenewedApart(t *testing.T) {
 		for _, args := range seen() {
 			switch n := len(args); {
 			case n > most+100:
-				t.Errorf("a call of %d arguments", n)
+				s.T.Errorf("a call of %d arguments", n)
 			case n > most:
 				many++
 			default:
@@ -260,10 +260,10 @@ func TestManyPermitsAreRenewedApart(t *testing.T) {
 			}
 		}
 		if many < 2*holds || single < 2 {
-			t.Errorf("in 21 s, %d calls for the holds of many permits and %d for the others", many, single)
+			s.T.Errorf("in 21 s, %d calls for the holds of many permits and %d for the others", many, single)
 		}
 		for _, h := range all {
-			kit.Unlock(t, h)
+			kit.Unlock(s.T, h)
 		}
 	})
 }

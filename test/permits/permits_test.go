@@ -25,24 +25,24 @@ func TestPermitsAreRenewed(t *testing.T) {
 	on(t, "permits", 6, func(s *stage) {
 		start := time.Now()
 		renewed, long := s.acquire(2), s.acquire(2)
-		kit.OK(t, long.Extend(background, time.Hour))
+		kit.OK(s.T, long.Extend(background, time.Hour))
 		short, lost := s.acquire(1, holdfast.FixedLease(time.Minute)), s.acquire(1, holdfast.FixedLease(10*time.Second))
 		s.WantReply("0", "GET", "x")
-		lostWithin(t, lost, start, 9*time.Second, 10*time.Second)
+		lostWithin(s.T, lost, start, 9*time.Second, 10*time.Second)
 		time.Sleep(time.Until(start.Add(30 * time.Second))) // two renewals of long
 		for _, id := range long.PermitIDs() {
 			s.wantLease(id, time.Hour-30*time.Second)
 		}
 		s.wantLease(short.PermitIDs()[0], 30*time.Second)
-		kit.Unlock(t, short)
+		kit.Unlock(s.T, short)
 		time.Sleep(time.Minute)
-		kit.OK(t, renewed.Context().Err())
-		want(t, 2)(kit.Available(s.permits))
+		kit.OK(s.T, renewed.Context().Err())
+		want(s.T, 2)(kit.Available(s.permits))
 		if found, err := s.permits.Inspect(background); found.Permits != 6 || err != nil {
-			t.Errorf("%+v, %v", found, err)
+			s.T.Errorf("%+v, %v", found, err)
 		}
-		kit.Unlock(t, long)
-		kit.Unlock(t, renewed)
+		kit.Unlock(s.T, long)
+		kit.Unlock(s.T, renewed)
 	})
 }
 
@@ -51,20 +51,20 @@ func TestPermitsAreRenewed(t *testing.T) {
 func TestPermitsRenewalsInOneBatch(t *testing.T) {
 	on(t, "permits", 9, func(s *stage) {
 		y := s.c.NewPermitSemaphore("y")
-		wantDid(t, true)(y.TrySetPermits(background, 4))
-		holds := []*holdfast.Hold{s.acquire(3), kit.Must(t)(y.Acquire(background, 4)), s.acquire(1), s.acquire(5)}
-		kit.OK(t, s.permits.ReleasePermits(background, holds[2].PermitIDs()[0]))
+		wantDid(s.T, true)(y.TrySetPermits(background, 4))
+		holds := []*holdfast.Hold{s.acquire(3), kit.Must(s.T)(y.Acquire(background, 4)), s.acquire(1), s.acquire(5)}
+		kit.OK(s.T, s.permits.ReleasePermits(background, holds[2].PermitIDs()[0]))
 		s.Do("DEL", "{y}:timeout")
 		s.Do("SET", "{y}:timeout", "no semaphore")
 		seen := kit.Count(s.d)
 		time.Sleep(2 * time.Minute)
 		if n := seen.Of("renew"); n > 14 {
-			t.Errorf("%d renewals", n)
+			s.T.Errorf("%d renewals", n)
 		}
 		s.Do("DEL", "y", "{y}:timeout")
 		for i, lost := range []bool{false, true, true, false} {
 			if ended, err := holds[i].Context().Err() != nil, holds[i].Unlock(); ended != lost || (err != nil) != lost {
-				t.Errorf("hold %d: lost %v, want %v; %v", i, ended, lost, err)
+				s.T.Errorf("hold %d: lost %v, want %v; %v", i, ended, lost, err)
 			}
 		}
 	})
@@ -115,16 +115,16 @@ func TestS24_OnlyTheServersClockCounts(t *testing.T) {
 		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
 			for i, arg := range call.Args[1:] {
 				if ms, err := strconv.ParseInt(arg, 10, 64); err == nil && ms > 1e9 {
-					t.Errorf("%s: argument %d is a time: %s", call.Script.Name(), i+1, arg)
+					s.T.Errorf("%s: argument %d is a time: %s", call.Script.Name(), i+1, arg)
 				}
 			}
 			return memdriver.Fault{}
 		})
 		h := s.acquire(2)
-		kit.Fails(t, holdfast.ErrLocked)(s.permits.Acquire(background, 1, holdfast.Wait(15*time.Second)))
-		kit.OK(t, s.permits.ExtendPermit(background, h.PermitIDs()[0], time.Hour), s.permits.AddPermits(background, 1))
-		kit.OK(t, s.permits.SetPermits(background, 2))
-		kit.Unlock(t, h)
+		kit.Fails(s.T, holdfast.ErrLocked)(s.permits.Acquire(background, 1, holdfast.Wait(15*time.Second)))
+		kit.OK(s.T, s.permits.ExtendPermit(background, h.PermitIDs()[0], time.Hour), s.permits.AddPermits(background, 1))
+		kit.OK(s.T, s.permits.SetPermits(background, 2))
+		kit.Unlock(s.T, h)
 	})
 }
 
@@ -136,12 +136,12 @@ func TestHoldersDoNotListenToTheTraffic(t *testing.T) {
 		seen := kit.Count(s.d)
 		for range 40 {
 			time.Sleep(100 * time.Millisecond)
-			kit.Unlock(t, kit.Must(t)(s.theirs.Lock(background)))
+			kit.Unlock(s.T, kit.Must(s.T)(s.theirs.Lock(background)))
 		}
 		if n := seen.All(); n > 1 {
-			t.Errorf("%d calls", n)
+			s.T.Errorf("%d calls", n)
 		}
-		kit.Unlock(t, h)
+		kit.Unlock(s.T, h)
 	})
 }
 
@@ -150,12 +150,12 @@ func TestL16_PayloadsAreNeverNegative(t *testing.T) {
 	on(t, "permits", 3, func(s *stage) {
 		announced := s.announced("redisson_sc:{x}")
 		h := s.acquire(3)
-		kit.OK(t, s.permits.AddPermits(background, -2), s.permits.AddPermits(background, 1))
-		kit.Unlock(t, h) // 2 are available
+		kit.OK(s.T, s.permits.AddPermits(background, -2), s.permits.AddPermits(background, 1))
+		kit.Unlock(s.T, h) // 2 are available
 		_ = s.acquire(1, holdfast.FixedLease(time.Second))
 		time.Sleep(2 * time.Second)
-		want(t, 2)(kit.Available(s.permits))
-		kit.OK(t, s.permits.SetPermits(background, 1), s.permits.SetPermits(background, 3))
+		want(s.T, 2)(kit.Available(s.permits))
+		kit.OK(s.T, s.permits.SetPermits(background, 1), s.permits.SetPermits(background, 3))
 		announced("0", "2", "2", "3")
 	})
 }
@@ -169,7 +169,7 @@ func TestL17_ManyExpiredPermits(t *testing.T) {
 		}
 		s.WantReply("0", "GET", "x")
 		time.Sleep(2 * time.Second)
-		want(t, n)(kit.Available(s.permits))
+		want(s.T, n)(kit.Available(s.permits))
 	})
 }
 
@@ -180,18 +180,18 @@ func TestA8_ExpiredPermitsAreBack(t *testing.T) {
 		s := w.permits
 		h := w.acquire(2, holdfast.FixedLease(time.Second))
 		ids := h.PermitIDs()
-		kit.Fails(t, holdfast.ErrLocked)(s.TryLock(background)) // Redisson's tryAcquireAsync panics here
+		kit.Fails(w.T, holdfast.ErrLocked)(s.TryLock(background)) // Redisson's tryAcquireAsync panics here
 		_, err := s.TryAcquire(background, 2)
 		var locked *holdfast.LockedError
 		if !errors.As(err, &locked) || locked.TTL != time.Second {
-			t.Errorf("refused: %+v", err)
+			w.T.Errorf("refused: %+v", err)
 		}
 		time.Sleep(time.Second)
-		kit.WantError(t, s.ReleasePermits(background, ids[0]), holdfast.ErrNotHeld)
+		kit.WantError(w.T, s.ReleasePermits(background, ids[0]), holdfast.ErrNotHeld)
 		w.WantReply("2", "GET", "x")
-		kit.WantError(t, s.ExtendPermit(background, ids[1], time.Minute), holdfast.ErrNotHeld)
+		kit.WantError(w.T, s.ExtendPermit(background, ids[1], time.Minute), holdfast.ErrNotHeld)
 		w.wantLease(ids[1], 0)
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
+		kit.WantError(w.T, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 		time.Sleep(time.Second)
 		w.WantReply("2", "GET", "x")
 	})
@@ -204,42 +204,42 @@ func TestPermitsByID(t *testing.T) {
 		h, kept := w.acquire(2, holdfast.FixedLease(time.Minute)), w.acquire(1)
 		ids := h.PermitIDs()
 		if found, err := other.Inspect(background); err != nil || !found.HeldBy(kit.PermitID(ids[0].String())) || found.HeldBy(h.Owner()) {
-			t.Errorf("Inspect: %+v, %v", found, err)
+			w.T.Errorf("Inspect: %+v, %v", found, err)
 		}
-		kit.Fails(t, holdfast.ErrInvalid)(y.Adopt(background, ids[0]))
-		kit.Fails(t, holdfast.ErrInvalid)(y.TryLock(holdfast.WithOwner(background, ids[0])))
-		kit.OK(t, other.ExtendPermit(background, ids[0], time.Hour), other.ExtendPermit(background, ids[0], time.Second))
+		kit.Fails(w.T, holdfast.ErrInvalid)(y.Adopt(background, ids[0]))
+		kit.Fails(w.T, holdfast.ErrInvalid)(y.TryLock(holdfast.WithOwner(background, ids[0])))
+		kit.OK(w.T, other.ExtendPermit(background, ids[0], time.Hour), other.ExtendPermit(background, ids[0], time.Second))
 		w.wantLease(ids[0], time.Hour)
-		kit.WantError(t, other.ReleasePermits(background, ids[0], kit.PermitID(strings.Repeat("00", 16))), holdfast.ErrNotHeld)
+		kit.WantError(w.T, other.ReleasePermits(background, ids[0], kit.PermitID(strings.Repeat("00", 16))), holdfast.ErrNotHeld)
 		w.WantReply("1", "GET", "x")
-		kit.OK(t, other.ReleasePermits(background, ids...))
+		kit.OK(w.T, other.ReleasePermits(background, ids...))
 		w.WantReply("3", "GET", "x")
-		kit.WantError(t, other.ReleasePermits(background, ids...), holdfast.ErrNotHeld)
+		kit.WantError(w.T, other.ReleasePermits(background, ids...), holdfast.ErrNotHeld)
 		w.WantReply("3", "GET", "x")
-		kit.WantError(t, h.Unlock(), holdfast.ErrLost)
+		kit.WantError(w.T, h.Unlock(), holdfast.ErrLost)
 		w.WantReply("3", "GET", "x")
 		part := w.acquire(2)
-		kit.OK(t, other.ReleasePermits(background, part.PermitIDs()[0]))
-		kit.Unlock(t, part) // of the other one
+		kit.OK(w.T, other.ReleasePermits(background, part.PermitIDs()[0]))
+		kit.Unlock(w.T, part) // of the other one
 		w.WantReply("3", "GET", "x")
 
 		found, err := other.Inspect(background)
 		if err != nil || len(found.Holders) != 1 || !found.HeldBy(kept.PermitIDs()[0]) || found.Holders[0].TTL != 30*time.Second || found.TTL != holdfast.NoExpiry {
-			t.Errorf("Inspect: %+v, %v", found, err)
+			w.T.Errorf("Inspect: %+v, %v", found, err)
 		}
-		wantDid(t, true)(s.ForceUnlock(background))
+		wantDid(w.T, true)(s.ForceUnlock(background))
 		synctest.Wait()
 		if kept.Context().Err() == nil {
-			t.Error("the holder was not told")
+			w.T.Error("the holder was not told")
 		}
 		w.WantReply("4", "GET", "x")
-		wantDid(t, false)(s.ForceUnlock(background))
+		wantDid(w.T, false)(s.ForceUnlock(background))
 		for _, l := range []holdfast.Locker{y, holdfast.NewMultiLock(s, w.c.NewMutex("z"))} { // though a part of this is one of the semaphore's
-			other := kit.Must(t)(l.Lock(background))
+			other := kit.Must(w.T)(l.Lock(background))
 			if ids := other.PermitIDs(); ids != nil {
-				t.Errorf("ids %v of %v", ids, l)
+				w.T.Errorf("ids %v of %v", ids, l)
 			}
-			kit.Unlock(t, other)
+			kit.Unlock(w.T, other)
 		}
 	})
 }
@@ -255,16 +255,16 @@ func TestPermitWithoutEnd(t *testing.T) {
 		_, err := s.TryLock(background)
 		var locked *holdfast.LockedError
 		if !errors.As(err, &locked) || locked.TTL != holdfast.NoExpiry {
-			t.Errorf("%+v", err)
+			w.T.Errorf("%+v", err)
 		}
 		w.wantLease(id, holdfast.NoExpiry)
 		if found, err := s.Inspect(background); found.Holders[0].TTL != holdfast.NoExpiry || err != nil {
-			t.Errorf("%+v, %v", found, err)
+			w.T.Errorf("%+v, %v", found, err)
 		}
-		kit.OK(t, s.ExtendPermit(background, id, time.Second))
+		kit.OK(w.T, s.ExtendPermit(background, id, time.Second))
 		start := time.Now()
-		kit.Unlock(t, w.acquire(1))
-		within(t, start, time.Second, 1010*time.Millisecond)
+		kit.Unlock(w.T, w.acquire(1))
+		within(w.T, start, time.Second, 1010*time.Millisecond)
 	})
 }
 
@@ -273,13 +273,13 @@ func TestPermitWithoutEnd(t *testing.T) {
 func TestPermitsAreNotReentrant(t *testing.T) {
 	on(t, "permits", 2, func(s *stage) {
 		m := s.c.NewMutex("m")
-		outer := kit.Must(t)(m.Lock(background))
-		one := kit.Must(t)(s.permits.Lock(outer.Context()))
-		two := kit.Must(t)(s.permits.Lock(one.Context()))
+		outer := kit.Must(s.T)(m.Lock(background))
+		one := kit.Must(s.T)(s.permits.Lock(outer.Context()))
+		two := kit.Must(s.T)(s.permits.Lock(one.Context()))
 		s.WantReply("0", "GET", "x")
-		inner := kit.Must(t)(m.TryLock(two.Context()))
+		inner := kit.Must(s.T)(m.TryLock(two.Context()))
 		for _, h := range []*holdfast.Hold{inner, two, one, outer} {
-			kit.Unlock(t, h)
+			kit.Unlock(s.T, h)
 		}
 	})
 }
@@ -288,12 +288,12 @@ func TestPermitsAreNotReentrant(t *testing.T) {
 func TestPermitsAtClose(t *testing.T) {
 	on(t, "permits", 2, func(s *stage) {
 		h := s.acquire(2)
-		gone := refusing(t, func() error { return errOf(s.permits.Acquire(background, 2)) }, holdfast.ErrClosed)
+		gone := refusing(s.T, func() error { return errOf(s.permits.Acquire(background, 2)) }, holdfast.ErrClosed)
 		time.Sleep(time.Second)
-		kit.OK(t, s.c.Close())
+		kit.OK(s.T, s.c.Close())
 		gone()
 		s.WantReply("2", "GET", "x")
-		kit.WantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
+		kit.WantError(s.T, context.Cause(h.Context()), holdfast.ErrClosed)
 		s.WantReply("0", "EXISTS", "holdfast_next:{x}")
 	})
 }
@@ -318,9 +318,9 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 					wg.Go(func() {
 						for range 8 {
 							n, crash := plan.Int32N(3)+1, plan.IntN(8) == 0
-							h := kit.Must(t)(c.NewPermitSemaphore("x").Acquire(background, int(n), holdfast.FixedLease(100*time.Millisecond)))
+							h := kit.Must(s.T)(c.NewPermitSemaphore("x").Acquire(background, int(n), holdfast.FixedLease(100*time.Millisecond)))
 							if now := held.Add(n); now > 4 {
-								t.Errorf("seed %d: %d permits held", seed, now)
+								s.T.Errorf("seed %d: %d permits held", seed, now)
 							}
 							if crash {
 								<-h.Context().Done()
@@ -328,18 +328,18 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 								time.Sleep(time.Duration(plan.IntN(3000)) * time.Microsecond)
 							}
 							if held.Add(-n); !crash {
-								kit.Unlock(t, h)
+								kit.Unlock(s.T, h)
 							}
 						}
 					})
 				}
 			}
 			wg.Wait()
-			kit.OK(t, errOf(kit.Available(s.permits))) // takes note of the last crash
+			kit.OK(s.T, errOf(kit.Available(s.permits))) // takes note of the last crash
 			// Some sixteen crashes of 100 ms, and 200 ms for who stood back for one of them.
-			within(t, start, 0, 2900*time.Millisecond)
+			within(s.T, start, 0, 2900*time.Millisecond)
 			time.Sleep(time.Second)
-			want(t, 4)(kit.Available(s.theirs)) // what the last ones left when they crashed comes back when somebody asks
+			want(s.T, 4)(kit.Available(s.theirs)) // what the last ones left when they crashed comes back when somebody asks
 		})
 	}
 }

@@ -18,20 +18,20 @@ import (
 func TestSemaphoreTakesAndGives(t *testing.T) {
 	on(t, "semaphore", 5, func(w *stage) {
 		s, seen := w.semaphore, kit.Count(w.d)
-		kit.OK(t, s.Acquire(background, 3), s.TryAcquire(background, 2), s.Release(4))
-		want(t, 3)(seen.All(), nil) // round trips
+		kit.OK(w.T, s.Acquire(background, 3), s.TryAcquire(background, 2), s.Release(4))
+		want(w.T, 3)(seen.All(), nil) // round trips
 		w.WantReply("4", "GET", "x")
-		kit.WantError(t, s.TryAcquire(background, 5), holdfast.ErrLocked)
+		kit.WantError(w.T, s.TryAcquire(background, 5), holdfast.ErrLocked)
 		start := time.Now()
-		kit.WantError(t, s.Acquire(background, 5, holdfast.Wait(5*time.Second)), holdfast.ErrLocked)
-		within(t, start, 5*time.Second, 5*time.Second)
+		kit.WantError(w.T, s.Acquire(background, 5, holdfast.Wait(5*time.Second)), holdfast.ErrLocked)
+		within(w.T, start, 5*time.Second, 5*time.Second)
 		time.Sleep(time.Millisecond)
 		w.WantReply("0", "EXISTS", "holdfast_next:{x}")
-		wantDid(t, false)(s.TrySetPermits(background, 9))
-		want(t, 4)(s.Drain(background))
-		kit.OK(t, s.AddPermits(background, -2))
-		want(t, -2)(kit.Available(s))
-		kit.OK(t, s.AddPermits(background, 7))
+		wantDid(w.T, false)(s.TrySetPermits(background, 9))
+		want(w.T, 4)(s.Drain(background))
+		kit.OK(w.T, s.AddPermits(background, -2))
+		want(w.T, -2)(kit.Available(s))
+		kit.OK(w.T, s.AddPermits(background, 7))
 	})
 }
 
@@ -116,7 +116,7 @@ func TestUndoingHasOneEffect(t *testing.T) {
 					for after := range 4 { // during the first try, or the one that reserves
 						ctx, cancel := context.WithTimeout(background, time.Duration(after)*time.Millisecond+500*time.Microsecond)
 						if err := s.semaphore.Acquire(ctx, n); err == nil {
-							kit.OK(t, s.semaphore.Release(n))
+							kit.OK(s.T, s.semaphore.Release(n))
 						}
 						cancel()
 					}
@@ -134,7 +134,7 @@ func TestUndoingHasOneEffect(t *testing.T) {
 func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
 	on(t, "semaphore", 5, func(s *stage) {
 		outage := func(had string) { // it ends
-			t.Helper()
+			s.T.Helper()
 			s.WantReply(had, "GET", "x")
 			time.Sleep(20 * time.Second)
 			s.WantReply(had, "GET", "x")
@@ -146,14 +146,14 @@ func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
 			acquires := call.Script.Name() == "acquire"
 			return memdriver.Fault{LoseReply: acquires, LoseRequest: !acquires}
 		})
-		wantBackend(t, s.semaphore.TryAcquire(background, 2))
+		wantBackend(s.T, s.semaphore.TryAcquire(background, 2))
 		outage("3")
 
-		kit.OK(t, s.semaphore.Acquire(background, 2))
+		kit.OK(s.T, s.semaphore.Acquire(background, 2))
 		kit.Silent(s.d, memdriver.Fault{Refuse: errors.New("connection refused")})
 		start := time.Now()
-		wantBackend(t, s.semaphore.Release(2))
-		within(t, start, 0, holdfast.DefaultTimeout)
+		wantBackend(s.T, s.semaphore.Release(2))
+		within(s.T, start, 0, holdfast.DefaultTimeout)
 		outage("3")
 	})
 }
@@ -162,17 +162,17 @@ func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
 func TestA9_TimeToLiveStays(t *testing.T) {
 	on(t, "", 0, func(w *stage) {
 		s, p := w.semaphore, w.permits
-		wantDid(t, true)(s.TrySetPermits(background, 5))
-		wantDid(t, true)(s.Expire(background, time.Minute))
-		kit.OK(t, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 3), s.AddPermits(background, -1))
-		want(t, 6)(s.Drain(background))
-		wantDid(t, true)(s.ReleaseIfExists(1))
-		kit.OK(t, p.AddPermits(background, 2), p.AddPermits(background, -1))
+		wantDid(w.T, true)(s.TrySetPermits(background, 5))
+		wantDid(w.T, true)(s.Expire(background, time.Minute))
+		kit.OK(w.T, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 3), s.AddPermits(background, -1))
+		want(w.T, 6)(s.Drain(background))
+		wantDid(w.T, true)(s.ReleaseIfExists(1))
+		kit.OK(w.T, p.AddPermits(background, 2), p.AddPermits(background, -1))
 		if ttl := w.PTTL("x"); ttl != time.Minute {
-			t.Errorf("lives for %v", ttl)
+			w.T.Errorf("lives for %v", ttl)
 		}
 		time.Sleep(time.Minute)
-		wantDid(t, false)(s.ReleaseIfExists(1))
+		wantDid(w.T, false)(s.ReleaseIfExists(1))
 		w.WantReply("0", "EXISTS", "x")
 	})
 }
@@ -181,11 +181,11 @@ func TestA9_TimeToLiveStays(t *testing.T) {
 func TestCallsAreForgotten(t *testing.T) {
 	on(t, "semaphore", 1, func(s *stage) {
 		for range 100 {
-			kit.OK(t, s.semaphore.Acquire(background, 1), s.semaphore.Release(1))
+			kit.OK(s.T, s.semaphore.Acquire(background, 1), s.semaphore.Release(1))
 			time.Sleep(time.Second)
 		}
 		if n, err := strconv.Atoi(s.Do("ZCARD", "holdfast_calls:{x}")); n > 160 || err != nil { // 2 a second, for 73 s
-			t.Errorf("%d calls are kept, %v", n, err)
+			s.T.Errorf("%d calls are kept, %v", n, err)
 		}
 	})
 }
