@@ -47,8 +47,8 @@ type Hooks struct {
 	// Unlock returns, why the hold was lost, or [ErrClosed] if the client gave it back when it was closed.
 	OnEnd func(ctx context.Context, e Event)
 	// OnError is told, in no fixed order, of failures that no call returns: a clean-up in the background that Redis did
-	// not answer to, an outage through which a call waits, once for those of one client that wait for one lock (each, for a fair one), a campaign
-	// of [Lead], the [ErrUntold] of a [SyncLocker], and that [Permits] says another number than there are.
+	// not answer to, an outage through which a call waits, once for those of one client that wait for one lock (each, for a
+	// fair one), a campaign of [Lead], the [ErrUntold] of a [SyncLocker], and that [Permits] says another number than there are.
 	OnError func(ctx context.Context, e Event)
 }
 

@@ -9,8 +9,8 @@ import (
 
 // LogHooks returns hooks that write to a log what happens to locks; a nil logger logs nothing. The levels are Error for a
 // hold that was lost; Warn if Redis did not answer or refused, in an acquire, a renewal, an Unlock or in the background,
-// also if that has ended the context of a call, if an acquire waits for more permits than there are in all, and if [Permits] says another number than are set; Info for
-// an acquire that had to wait for longWait or more, 0 being any wait; Debug for everything else. That an acquire begins to
+// also if that has ended the context of a call, if an acquire waits for more permits than there are in all, and if
+// [Permits] says another number than are set; Info for an acquire that had to wait for longWait or more, 0 being any wait; Debug for everything else. That an acquire begins to
 // wait is logged at once, with what [Hooks].OnWait knows of who holds the lock.
 //
 // Records have the attributes lock and kind and, where they apply, error, waited, held, token, ahead, handed_over and

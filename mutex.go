@@ -18,9 +18,9 @@ type Mutex struct {
 // NewMutex returns the lock of the given name. It does no I/O. A name has 1 to
 // 1,024 bytes. It has no braces; or its first closing one stands behind its first opening one, with at
 // least one character between, and these choose the cluster slot. With any other name every call returns
-// [ErrInvalid]. Any other byte may stand in a name, also a line break or NUL, as in Redisson. The names a and {a} are two locks that share the keys and channels beside
-// them, as in Redisson: use one of the two. A client returns ErrInvalid for the one that it meets second, unless it has met hundreds of others in between. The
-// options are [NonReentrant], [Fenced] and [Polling].
+// [ErrInvalid]. Any other byte may stand in a name, also a line break or NUL, as in Redisson. The names a and {a} are two
+// locks that share the keys and channels beside them, as in Redisson: use one of the two. A client returns ErrInvalid for
+// the one that it meets second, unless it has met hundreds of others in between. The options are [NonReentrant], [Fenced] and [Polling].
 //
 // Waiters of several processes get the lock in the order in which they came, as a rule
 // and not as a promise: one of each stands in a line in Redis, and a release grants the lock

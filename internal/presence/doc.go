@@ -28,8 +28,8 @@
 // # Locks
 //
 // Presence.mu guards its fields below it, heldSince included. It is never held during I/O. The task is
-// started with it held; the timer has a goroutine of its own for as long as that takes. The moment at which the next full write is due is atomic, because each acquire looks
-// at it. The limit of questions is atomic, too.
+// started with it held; the timer has a goroutine of its own for as long as that takes. The moment at which the next full
+// write is due is atomic, because each acquire looks at it. The limit of questions is atomic, too.
 //
 // # Failures
 //

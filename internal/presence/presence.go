@@ -240,7 +240,7 @@ func (p *Presence) sendLast(request script.Request) bool {
 	return false
 }
 
-// lasts is how long the farewell may go on with others: Close must not fail because of it.
+// lasts is until when the farewell may go on with others: Close must not fail because of it.
 func (p *Presence) lasts() mono.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -271,7 +271,7 @@ func TestGivenBackThoughNoAnswerComes(t *testing.T) {
 		s.WantReply("1", "HLEN", "x")
 		waiter.Cancel(nil)
 		if _, got := <-waiter.Got; got {
-			s.T.Error("it has the lock")
+			s.Error("it has the lock")
 		}
 		time.Sleep(3 * time.Second)
 		s.WantReply("0", "EXISTS", "x")
@@ -304,7 +304,7 @@ func TestA14_TryLockTakesNoPlace(t *testing.T) {
 		_, err := mu.TryLock(background)
 		var locked *holdfast.LockedError
 		if !errors.As(err, &locked) || locked.Holder != s.h.Owner() || locked.TTL <= 0 {
-			s.T.Errorf("TryLock of a held lock: %v", err)
+			s.Errorf("TryLock of a held lock: %v", err)
 		}
 		kit.Fails(s.T, holdfast.ErrLocked)(mu.Lock(background, holdfast.Wait(0)))
 		s.wantNoLine()
@@ -314,7 +314,7 @@ func TestA14_TryLockTakesNoPlace(t *testing.T) {
 		s.Do("DEL", "x")
 		_, err = mu.TryLock(background)
 		if !errors.As(err, &locked) || !locked.Holder.IsZero() || locked.TTL != 0 {
-			s.T.Errorf("TryLock of a free lock with a line: %v", err)
+			s.Errorf("TryLock of a free lock with a line: %v", err)
 		}
 		s.wantLine(waiter)
 		s.WantReply(score, "ZSCORE", kit.TimeoutsKey, waiter.Owner.String())
@@ -323,7 +323,7 @@ func TestA14_TryLockTakesNoPlace(t *testing.T) {
 		s.takeTurns(waiter)
 		kit.Unlock(s.T, kit.Must(s.T)(mu.TryLock(background)))
 		if n := seen.All(); n != 2 {
-			s.T.Errorf("%d calls for a TryLock and its Unlock", n)
+			s.Errorf("%d calls for a TryLock and its Unlock", n)
 		}
 	})
 }
@@ -356,7 +356,7 @@ func TestL7_NoBusyLoop(t *testing.T) {
 		s.h = kit.Must(s.T)(c.NewFairMutex("x").Lock(background))
 		kit.Took(s.T, time.Since(start), time.Minute, time.Minute+time.Second, "it got it after %v")
 		if n := asked.Of("acquire"); n > 45 {
-			s.T.Errorf("it asked %d times", n)
+			s.Errorf("it asked %d times", n)
 		}
 		s.release()
 	})
@@ -378,7 +378,7 @@ func TestS24_NoClientTimes(t *testing.T) {
 		for _, args := range seen() {
 			for _, arg := range args[1:] {
 				if strings.HasPrefix(arg, now) {
-					s.T.Errorf("a time of the client's: %v", args)
+					s.Errorf("a time of the client's: %v", args)
 				}
 			}
 		}

@@ -225,7 +225,7 @@ func TestFairMixedLine(t *testing.T) {
 				got = append(got, <-order)
 			}
 			if !slices.Equal(got, names) {
-				s.T.Errorf("each holds it for %v: served %v\nwant %v", each, got, names)
+				s.Errorf("each holds it for %v: served %v\nwant %v", each, got, names)
 			}
 			time.Sleep(each + 4*time.Minute) // Java came last, and the heartbeats expire by themselves
 		})
@@ -246,7 +246,7 @@ func TestS24_JavaDropsNoLiveWaiter(t *testing.T) {
 				}
 				select {
 				case <-j.granted:
-					s.T.Fatal("it was held")
+					s.Fatal("it was held")
 				default:
 				}
 			}

@@ -22,7 +22,7 @@ func TestHandOver(t *testing.T) {
 		calls := kit.Count(s.d)
 		ctx, deadline := a.Context(), a.Deadline()
 		text := fmt.Sprint(a) // does not keep it from passing on
-		s.unlock(a)
+		s.Unlock(a)
 		b := <-next
 		if b == nil || calls.All() > calls.Of("leave") || context.Cause(ctx) == nil || b.Context().Err() != nil {
 			s.Fatalf("after %d calls: %v, %v", calls.All(), b, context.Cause(ctx))
@@ -43,18 +43,18 @@ func TestHandOver(t *testing.T) {
 		kit.Fails(s.T, holdfast.ErrLocked)(s.x.TryLock(context.WithoutCancel(a.Context())))
 
 		// The present one's is its own, and once it is known the hold passes on no more.
-		inner := s.must(s.x.Lock(b.Context()))
+		inner := s.Must(s.x.Lock(b.Context()))
 		s.WantCount("x", b.Owner(), 2)
 		if want := `mutex "x", held by ` + b.Owner().String(); text != want || fmt.Sprint(b) != want || fmt.Sprint(a) != `mutex "x", given up` {
 			s.Errorf("%q, %v, and the former one %v", text, b, a)
 		}
-		s.unlock(inner)
+		s.Unlock(inner)
 		before := calls.Of("release")
-		s.unlock(b)
+		s.Unlock(b)
 		if calls.Of("release") == before {
 			s.Error("a hold whose owner is known was handed over")
 		}
-		s.unlock(<-third)
+		s.Unlock(<-third)
 	})
 }
 
@@ -80,10 +80,10 @@ func TestNotHandedOver(t *testing.T) {
 		"known":                {meanwhile: func(_ *stage, h *holdfast.Hold) { h.Owner() }},
 		"known by its context": {meanwhile: func(s *stage, h *holdfast.Hold) { holdfast.OwnerFrom(h.Context(), s.x) }},
 		"extended":             {meanwhile: func(s *stage, h *holdfast.Hold) { kit.OK(s.T, h.Extend(background, time.Minute)) }},
-		"was nested":           {meanwhile: func(s *stage, h *holdfast.Hold) { s.unlock(s.must(s.x.Lock(h.Context()))) }},
+		"was nested":           {meanwhile: func(s *stage, h *holdfast.Hold) { s.Unlock(s.Must(s.x.Lock(h.Context()))) }},
 		"is nested": {meanwhile: func(s *stage, h *holdfast.Hold) {
-			inner := s.must(s.x.Lock(h.Context()))
-			time.AfterFunc(time.Second, func() { s.unlock(inner) })
+			inner := s.Must(s.x.Lock(h.Context()))
+			time.AfterFunc(time.Second, func() { s.Unlock(inner) })
 		}},
 		"short lease": {client: holdfast.WithLease(10 * time.Millisecond), meanwhile: func(*stage, *holdfast.Hold) {
 			time.Sleep(900 * time.Microsecond) // less than a slice, but three quarters are not left: 1 % and 2 ms are off
@@ -101,11 +101,11 @@ func TestNotHandedOver(t *testing.T) {
 					test.meanwhile(s, a)
 				}
 				calls := kit.Count(s.d)
-				s.unlock(a)
+				s.Unlock(a)
 				if calls.All() == calls.Of("leave") {
 					s.Error("it was handed over")
 				}
-				s.unlock(<-next)
+				s.Unlock(<-next)
 				time.Sleep(2 * time.Second) // what MinHold keeps, and tokens
 			}, test.client)
 		})
@@ -127,7 +127,7 @@ func TestHandOverLeaving(t *testing.T) {
 			})
 		}
 		one, two := waits(ctx), waits(ctx)
-		s.unlock(a)
+		s.Unlock(a)
 		b := <-next
 		cancel()
 		kit.WantError(s.T, <-one, context.Canceled)
@@ -156,9 +156,9 @@ func TestHandOverIsBounded(t *testing.T) {
 		end := s.crowd(16, 10*time.Microsecond, func(ctx context.Context) (*holdfast.Hold, error) { return s.x.Lock(ctx) })
 		waits := func() time.Duration {
 			start := time.Now()
-			h := s.must(s.otherX.Lock(background, holdfast.Wait(100*time.Millisecond))) // it would go on for ever
+			h := s.Must(s.otherX.Lock(background, holdfast.Wait(100*time.Millisecond))) // it would go on for ever
 			took := time.Since(start)
-			s.unlock(h)
+			s.Unlock(h)
 			return took
 		}
 		// A cohort lasts for 4 ms at most, the longest of one that has been alone, and then others
@@ -201,11 +201,11 @@ func TestReadersWhoShareLeaveGaps(t *testing.T) {
 		end := s.crowd(16, 200*time.Microsecond, func(ctx context.Context) (*holdfast.Hold, error) { return s.rw.RLock(ctx) })
 		for range 50 {
 			start := time.Now()
-			h := s.must(s.otherRW.Lock(background))
+			h := s.Must(s.otherRW.Lock(background))
 			// Without gaps it waits for ever. With them it may lose some: each generation of
 			// readers lasts for a slice and a hold, 1.2 ms, and up to 2 ms more.
 			s.within(start, 100*time.Millisecond)
-			s.unlock(h)
+			s.Unlock(h)
 			time.Sleep(time.Millisecond)
 		}
 		end()
@@ -218,14 +218,14 @@ func TestDeletedWhileHandedOver(t *testing.T) {
 	fake(t, func(s *stage) {
 		a := s.lock()
 		next, third := s.waits(), s.waits()
-		s.unlock(a)
+		s.Unlock(a)
 		b := <-next
 		s.Do("DEL", "x")
 		start := time.Now()
 		h := <-third
 		// The queue asks when the hold has lasted for a second, and every three seconds.
 		s.within(start, 5*time.Second)
-		s.unlock(h)
+		s.Unlock(h)
 		synctest.Wait()
 		kit.WantError(s.T, b.Unlock(), holdfast.ErrLost)
 	}, holdfast.WithLease(10*time.Minute))
@@ -236,7 +236,7 @@ func TestHandOverEndsUnanswered(t *testing.T) {
 	fake(t, func(s *stage) {
 		a := s.lock()
 		next, third := s.waits(), s.waits()
-		s.unlock(a)
+		s.Unlock(a)
 		b := <-next
 		time.Sleep(100 * time.Millisecond) // its cohort is over
 		s.script("release", memdriver.Fault{LoseReply: true})
@@ -246,7 +246,7 @@ func TestHandOverEndsUnanswered(t *testing.T) {
 		// They are silent for 250 ms. The release is repeated after a second.
 		s.within(start, 300*time.Millisecond)
 		s.d.SetFaults(nil)
-		s.unlock(h)
+		s.Unlock(h)
 		kit.OK(s.T, <-unlocked)
 	})
 }
@@ -259,10 +259,10 @@ func TestWaitOverBeforeItIsAsked(t *testing.T) {
 		other := kit.Waiting(s.T, s.otherX, background)
 		time.Sleep(25 * time.Millisecond) // longer than a slice
 		kit.Silent(s.d, memdriver.Fault{DelayReply: 2 * time.Millisecond})
-		s.unlock(a)
+		s.Unlock(a)
 		kit.WantError(s.T, <-refused, holdfast.ErrLocked)
 		s.d.SetFaults(nil)
-		s.unlock(<-other)
+		s.Unlock(<-other)
 	})
 }
 
@@ -271,7 +271,7 @@ func TestOutageBehindHandOver(t *testing.T) {
 	fake(t, func(s *stage) {
 		a, next := s.behind()
 		time.Sleep(25 * time.Millisecond) // longer than a slice
-		s.unlock(a)
+		s.Unlock(a)
 		kit.Away(s.d)
 		time.Sleep(8 * time.Second)
 		s.d.SetFaults(nil)
@@ -289,11 +289,11 @@ func TestLeftAtTheDeadline(t *testing.T) {
 				l = s.x
 			}
 			for range 20 {
-				a, ctx := s.must(l.Lock(background)), background
+				a, ctx := s.Must(l.Lock(background)), background
 				if nested {
 					ctx = a.Context()
 				}
-				b := s.must(l.Lock(ctx))
+				b := s.Must(l.Lock(ctx))
 				kit.Away(s.d)
 				time.Sleep(time.Until(b.Deadline()))
 				kit.WantError(s.T, b.Unlock(), holdfast.ErrLost)
@@ -319,7 +319,7 @@ func TestHandedOverAtTheDeadline(t *testing.T) {
 				}))
 				return err
 			})
-			s.unlock(a)
+			s.Unlock(a)
 			kit.Away(s.d)
 			kit.WantError(s.T, <-next, holdfast.ErrLost)
 			s.d.SetFaults(nil)
@@ -349,11 +349,11 @@ func TestHandedOverUnderNestedLock(t *testing.T) {
 	fake(t, func(s *stage) {
 		a := s.lock()
 		next := s.waits()
-		ctx := &meanwhile{context.WithoutCancel(a.Context()), func() { s.unlock(a) }}
+		ctx := &meanwhile{context.WithoutCancel(a.Context()), func() { s.Unlock(a) }}
 		kit.Fails(s.T, holdfast.ErrNotHeld)(s.x.TryLock(ctx))
 		b := <-next
 		s.WantCount("x", b.Owner(), 1)
-		s.unlock(b)
+		s.Unlock(b)
 	})
 }
 
@@ -367,8 +367,8 @@ func TestNotHandedOverDuringNestedLock(t *testing.T) {
 		unlocked := kit.Aside(a.Unlock)
 		kit.Nothing(s.T, next, "it was handed over")
 		s.d.SetFaults(nil)
-		s.unlock(<-nested)
-		s.unlock(<-next)
+		s.Unlock(<-nested)
+		s.Unlock(<-next)
 		kit.OK(s.T, <-unlocked)
 	})
 }
@@ -377,34 +377,34 @@ func TestNotHandedOverDuringNestedLock(t *testing.T) {
 // is released, or they would be nested in the next one's.
 func TestSeveralNestedInOneThatIsUnlocked(t *testing.T) {
 	fake(t, func(s *stage) {
-		blocker := s.must(s.elsewhere.NewMutex("a").Lock(background))
+		blocker := s.Must(s.elsewhere.NewMutex("a").Lock(background))
 		a := s.lock()
 		both := kit.Waiting(s.T, holdfast.NewMultiLock(s.c.NewMutex("a"), s.x), context.WithoutCancel(a.Context()))
 		next := s.waits()
-		s.unlock(a)
+		s.Unlock(a)
 		b := <-next
-		s.unlock(blocker)
+		s.Unlock(blocker)
 		time.Sleep(5 * time.Second)
 		kit.Nothing(s.T, both, "two are inside")
-		s.unlock(b)
-		s.unlock(<-both)
+		s.Unlock(b)
+		s.Unlock(<-both)
 	})
 }
 
 // While a waiter's own try is under way nothing is handed over to it: the try could be granted, too.
 func TestNotHandedOverDuringTry(t *testing.T) {
 	fake(t, func(s *stage) {
-		a := s.must(s.x.TryLock(background))
+		a := s.Must(s.x.TryLock(background))
 		s.script("acquire", memdriver.Fault{DelayRequest: 500 * time.Microsecond})
 		next := s.waits()
 		calls := kit.Count(s.d)
-		s.unlock(a)
+		s.Unlock(a)
 		if calls.Of("release") == 0 {
 			s.Error("it was handed over to one whose try is under way")
 		}
-		s.unlock(<-next)
+		s.Unlock(<-next)
 		time.Sleep(time.Second)
-		s.unlock(s.must(s.x.TryLock(background)))
+		s.Unlock(s.Must(s.x.TryLock(background)))
 	})
 }
 
@@ -415,11 +415,11 @@ func TestNotHandedOverAfterLostReply(t *testing.T) {
 		first, next := s.waits(), s.waits()
 		a := <-first // by the second try
 		calls := kit.Count(s.d)
-		s.unlock(a)
+		s.Unlock(a)
 		if calls.Of("release") == 0 {
 			s.Error("it was handed over")
 		}
-		s.unlock(<-next)
+		s.Unlock(<-next)
 	})
 }
 
@@ -434,7 +434,7 @@ func TestNotHandedOverDuringShutdown(t *testing.T) {
 		})
 		down := kit.BeginShutdown(s.c)
 		synctest.Wait()
-		s.unlock(a)
+		s.Unlock(a)
 		close(goOn)
 		kit.WantError(s.T, <-next, holdfast.ErrClosed)
 		kit.OK(s.T, <-down)
@@ -445,16 +445,16 @@ func TestNotHandedOverDuringShutdown(t *testing.T) {
 func TestShutdownEndsSharing(t *testing.T) {
 	fake(t, func(s *stage) {
 		y := s.c.NewMutex("y")
-		r, a := s.read(), s.must(y.Lock(background))
+		r, a := s.read(), s.Must(y.Lock(background))
 		next := kit.Waiting(s.T, y, background)
 		down := kit.BeginShutdown(s.c)
 		synctest.Wait()
 		kit.Fails(s.T, holdfast.ErrClosed)(s.rw.TryRLock(background))
-		s.unlock(a)
+		s.Unlock(a)
 		if h := <-next; h != nil {
 			s.Error("a waiter has got it while the client shuts down")
 		}
-		s.unlock(r)
+		s.Unlock(r)
 		kit.OK(s.T, <-down)
 	})
 }
@@ -463,13 +463,13 @@ func TestShutdownEndsSharing(t *testing.T) {
 func TestOwnerFromPart(t *testing.T) {
 	fake(t, func(s *stage) {
 		third, _ := s.Client()
-		h := s.must(holdfast.NewRedLock(s.x, s.elsewhere.NewMutex("y"), third.NewMutex("z")).Lock(background))
+		h := s.Must(holdfast.NewRedLock(s.x, s.elsewhere.NewMutex("y"), third.NewMutex("z")).Lock(background))
 		owner, ok := holdfast.OwnerFrom(h.Context(), s.x)
 		for _, part := range h.Parts() { // two of three may have been enough
 			if part.Name() == "x" && (owner != part.Owner() || !ok) {
 				s.Errorf("%v, %v, and its part has %v", owner, ok, part.Owner())
 			}
 		}
-		s.unlock(h)
+		s.Unlock(h)
 	})
 }

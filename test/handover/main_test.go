@@ -39,19 +39,14 @@ func fake(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
 	})
 }
 
-func (s *stage) must(h *holdfast.Hold, err error) *holdfast.Hold {
-	s.Helper()
-	return kit.Must(s.T)(h, err)
-}
-
 func (s *stage) lock(options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return s.must(s.x.Lock(background, options...))
+	return s.Must(s.x.Lock(background, options...))
 }
 
 func (s *stage) read(options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return s.must(s.rw.RLock(background, options...))
+	return s.Must(s.rw.RLock(background, options...))
 }
 
 // waits has one wait for the mutex, and waitsToRead one that is going to read.
@@ -65,19 +60,12 @@ func (s *stage) waitsToRead(options ...holdfast.LockOption) <-chan *holdfast.Hol
 	return kit.Waiting(s.T, s.rw.RLocker(), background, options...)
 }
 
-func (s *stage) unlock(holds ...*holdfast.Hold) {
-	s.Helper()
-	for _, h := range holds {
-		kit.Unlock(s.T, h)
-	}
-}
-
 // last checks that a read hold is the last one: it alone keeps a writer out, and is unlocked.
 func (s *stage) last(h *holdfast.Hold) {
 	s.Helper()
 	kit.Fails(s.T, holdfast.ErrLocked)(s.rw.TryLock(background))
-	s.unlock(h)
-	s.unlock(s.must(s.rw.TryLock(background)))
+	s.Unlock(h)
+	s.Unlock(s.Must(s.rw.TryLock(background)))
 }
 
 // within checks how long something has taken.
@@ -98,7 +86,7 @@ func (s *stage) crowd(n int, held time.Duration, lock func(ctx context.Context) 
 				if h, err := lock(ctx); err == nil {
 					time.Sleep(held)
 					holds[i]++
-					s.unlock(h)
+					s.Unlock(h)
 				}
 			}
 		})

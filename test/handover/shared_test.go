@@ -14,25 +14,25 @@ import (
 // those who come within the slice. The last one gives it back.
 func TestReadersShare(t *testing.T) {
 	fake(t, func(s *stage) {
-		writer := s.must(s.rw.Lock(background))
+		writer := s.Must(s.rw.Lock(background))
 		var waiters []<-chan *holdfast.Hold
 		for range 5 {
 			waiters = append(waiters, s.waitsToRead())
 		}
 		calls := kit.Count(s.d)
-		s.unlock(writer)
+		s.Unlock(writer)
 		var readers []*holdfast.Hold
 		for _, waiter := range waiters {
 			readers = append(readers, <-waiter)
 		}
-		readers = append(readers, s.must(s.rw.TryRLock(background)))
+		readers = append(readers, s.Must(s.rw.TryRLock(background)))
 		if calls.All() != 1 {
 			s.Errorf("%d calls for a release and %d readers", calls.All(), len(readers))
 		}
 		kit.Fails(s.T, holdfast.ErrLocked)(s.rw.TryLock(background))
 
 		// Each has an end of its own, and after it the owner is not its any more.
-		s.unlock(readers[0])
+		s.Unlock(readers[0])
 		if err := readers[0].Unlock(); !errors.Is(err, holdfast.ErrNotHeld) || readers[0].Context().Err() == nil || readers[1].Context().Err() != nil {
 			s.Error(err)
 		}
@@ -41,11 +41,11 @@ func TestReadersShare(t *testing.T) {
 		}
 
 		// Nested holds are counted, beside the one that is shared.
-		inner := s.must(s.rw.RLock(readers[1].Context()))
+		inner := s.Must(s.rw.RLock(readers[1].Context()))
 		if state, err := s.rw.Inspect(background); err != nil || state.Count(inner.Owner()) != 2 {
 			s.Error(state, err)
 		}
-		s.unlock(readers[1:]...)
+		s.Unlock(readers[1:]...)
 		s.last(inner)
 	})
 }
@@ -64,10 +64,10 @@ func TestWhoJoins(t *testing.T) {
 		"other lease": {options: []holdfast.TryOption{holdfast.RenewedLease(25 * time.Second)}},
 		"short lease": {lease: 10 * time.Millisecond}, // 1 % and 2 ms are off, and 0.9 ms have passed
 		"known":       {meanwhile: func(_ *stage, a *holdfast.Hold) { a.Owner() }},
-		"was nested":  {meanwhile: func(s *stage, a *holdfast.Hold) { s.unlock(s.must(s.rw.RLock(a.Context()))) }},
+		"was nested":  {meanwhile: func(s *stage, a *holdfast.Hold) { s.Unlock(s.Must(s.rw.RLock(a.Context()))) }},
 		"is nested": {meanwhile: func(s *stage, a *holdfast.Hold) {
-			inner := s.must(s.rw.RLock(a.Context()))
-			time.AfterFunc(time.Second/2, func() { s.unlock(inner) })
+			inner := s.Must(s.rw.RLock(a.Context()))
+			time.AfterFunc(time.Second/2, func() { s.Unlock(inner) })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,12 +81,12 @@ func TestWhoJoins(t *testing.T) {
 					test.meanwhile(s, a)
 				}
 				calls := kit.Count(s.d)
-				b := s.must(s.rw.TryRLock(background, test.options...))
+				b := s.Must(s.rw.TryRLock(background, test.options...))
 				if joined := calls.All() == 0; joined != test.joins {
 					s.Errorf("it has joined: %v", joined)
 				}
 				time.Sleep(time.Second)
-				s.unlock(a)
+				s.Unlock(a)
 				s.last(b)
 			}, holdfast.WithLease(test.lease))
 		})
@@ -96,38 +96,38 @@ func TestWhoJoins(t *testing.T) {
 // One who waits with a lease of its own is not let in by another reader, and one who comes does not join.
 func TestReadersOfOtherLeasesDoNotShare(t *testing.T) {
 	fake(t, func(s *stage) {
-		writer := s.must(s.rw.Lock(background))
+		writer := s.Must(s.rw.Lock(background))
 		first, longer := s.waitsToRead(), s.waitsToRead(holdfast.RenewedLease(time.Minute))
 		time.Sleep(time.Second)
-		s.unlock(writer)
+		s.Unlock(writer)
 		released := time.Now()
 		a, b := <-first, <-longer
 		s.within(released, 10*time.Millisecond) // a round trip costs nothing here
-		late := s.must(s.rw.TryRLock(background, holdfast.RenewedLease(2*time.Minute)))
+		late := s.Must(s.rw.TryRLock(background, holdfast.RenewedLease(2*time.Minute)))
 		if time.Until(b.Deadline()) < 55*time.Second || time.Until(late.Deadline()) < 110*time.Second {
 			s.Errorf("to be trusted for %v and %v", time.Until(b.Deadline()), time.Until(late.Deadline()))
 		}
 		if a.Owner() == b.Owner() || b.Owner() == late.Owner() {
 			s.Error("they share")
 		}
-		s.unlock(a, b, late)
+		s.Unlock(a, b, late)
 	})
 }
 
 // A reader that comes without waiting lets those in who wait, and keeps none of them out.
 func TestTryRLockLetsIn(t *testing.T) {
 	fake(t, func(s *stage) {
-		writer := s.must(s.otherRW.Lock(background))
+		writer := s.Must(s.otherRW.Lock(background))
 		fixed, plain := s.waitsToRead(holdfast.FixedLease(time.Minute)), s.waitsToRead()
 		time.Sleep(100 * time.Millisecond)
 		s.d.LoseMessages(true) // or the first one asks before it
-		s.unlock(writer)
-		comes := s.must(s.rw.TryRLock(background))
+		s.Unlock(writer)
+		comes := s.Must(s.rw.TryRLock(background))
 		start := time.Now()
 		s.d.LoseMessages(false)
-		s.unlock(<-fixed, <-plain)
+		s.Unlock(<-fixed, <-plain)
 		s.within(start, 10*time.Millisecond)
-		s.unlock(comes)
+		s.Unlock(comes)
 	})
 }
 
@@ -143,7 +143,7 @@ func TestReaderInAHurry(t *testing.T) {
 				defer cancel()
 				ctx, options = short, nil
 			}
-			s.unlock(s.must(s.rw.RLock(ctx, options...)), a)
+			s.Unlock(s.Must(s.rw.RLock(ctx, options...)), a)
 		}
 	})
 }
@@ -154,10 +154,10 @@ func TestSharedAndDetached(t *testing.T) {
 		a, b := s.read(), s.read()
 		_, err := a.Detach()
 		kit.WantError(s.T, err, holdfast.ErrReentrant)
-		time.AfterFunc(time.Second, func() { s.unlock(b) })
+		time.AfterFunc(time.Second, func() { s.Unlock(b) })
 		owner, err := a.Detach()
 		kit.OK(s.T, err)
-		s.unlock(s.must(s.rw.RLocker().Adopt(background, owner)))
+		s.Unlock(s.Must(s.rw.RLocker().Adopt(background, owner)))
 	})
 }
 
@@ -170,13 +170,13 @@ func TestDetachedIsNotShared(t *testing.T) {
 			owner, err = a.Detach()
 			return err
 		})
-		late := s.must(s.rw.TryRLock(background))
-		s.unlock(b)
+		late := s.Must(s.rw.TryRLock(background))
+		s.Unlock(b)
 		kit.OK(s.T, <-detached)
 		if late.Owner() == owner {
 			s.Error("one has joined what is being detached")
 		}
-		s.unlock(late, s.must(s.rw.RLocker().Adopt(background, owner)))
+		s.Unlock(late, s.Must(s.rw.RLocker().Adopt(background, owner)))
 	})
 }
 
@@ -184,7 +184,7 @@ func TestDetachedIsNotShared(t *testing.T) {
 func TestLeftAndDetached(t *testing.T) {
 	fake(t, func(s *stage) {
 		a, b := s.read(), s.read()
-		s.unlock(a)
+		s.Unlock(a)
 		start := time.Now()
 		_, err := a.Detach()
 		kit.WantError(s.T, err, holdfast.ErrNotHeld)
@@ -205,11 +205,11 @@ func TestLeftBesideExtended(t *testing.T) {
 		a, b := s.read(), s.read()
 		kit.OK(s.T, a.Extend(background, time.Minute))
 		calls := kit.Count(s.d)
-		s.unlock(b)
+		s.Unlock(b)
 		if owner := b.Owner(); !owner.IsZero() || calls.All() > 0 {
 			s.Errorf("it has %v, after %d calls", owner, calls.All())
 		}
-		s.unlock(a)
+		s.Unlock(a)
 		if len(handed) != 2 || !handed[0] || handed[1] { // the last one has left it to nobody
 			s.Errorf("handed over: %v", handed)
 		}

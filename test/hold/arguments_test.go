@@ -32,22 +32,22 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"", "{", "}", "{}", "{}a", "a{}b", "a}b", "a{", "{a", "}a{b}", "a{b", strings.Repeat("x", 1025),
 		} {
 			mu := s.c.NewMutex(name)
-			refused(name, errOf(mu.Lock(background)), errOf(mu.TryLock(background)), errOf(mu.Inspect(background)),
-				errOf(mu.ForceUnlock(background)), errOf(mu.Adopt(background, s.c.NewOwner())))
+			refused(name, kit.ErrOf(mu.Lock(background)), kit.ErrOf(mu.TryLock(background)), kit.ErrOf(mu.Inspect(background)),
+				kit.ErrOf(mu.ForceUnlock(background)), kit.ErrOf(mu.Adopt(background, s.c.NewOwner())))
 		}
 		for _, lease := range []time.Duration{0, -1, 100 * time.Nanosecond, holdfast.MaxLease + 1, math.MaxInt64, math.MinInt64} {
-			refused(lease, errOf(s.l.Lock(background, holdfast.FixedLease(lease))), errOf(holdfast.New(s.d, holdfast.WithLease(lease))))
+			refused(lease, kit.ErrOf(s.l.Lock(background, holdfast.FixedLease(lease))), kit.ErrOf(holdfast.New(s.d, holdfast.WithLease(lease))))
 		}
-		refused("options", errOf(s.l.Lock(background, nil)), errOf(s.l.Lock(background, holdfast.Wait(-1))), errOf(s.l.TryLock(background, nil)))
-		refused("no owner", errOf(s.l.Lock(holdfast.WithOwner(background, holdfast.Owner{}))), errOf(s.l.Adopt(background, holdfast.Owner{})))
+		refused("options", kit.ErrOf(s.l.Lock(background, nil)), kit.ErrOf(s.l.Lock(background, holdfast.Wait(-1))), kit.ErrOf(s.l.TryLock(background, nil)))
+		refused("no owner", kit.ErrOf(s.l.Lock(holdfast.WithOwner(background, holdfast.Owner{}))), kit.ErrOf(s.l.Adopt(background, holdfast.Owner{})))
 		for i, option := range []holdfast.ClientOption{
 			nil, holdfast.WithMargin(-1), holdfast.WithMargin(time.Hour), holdfast.WithTimeout(0), holdfast.WithTimeout(2 * time.Hour),
 			holdfast.WithReplicaAck(0, time.Second), holdfast.WithReplicaAck(1, 0), holdfast.WithReplicaAck(1, 2*time.Hour),
 		} {
-			refused(i, errOf(holdfast.New(s.d, option)))
+			refused(i, kit.ErrOf(holdfast.New(s.d, option)))
 		}
 		for i, none := range []driver.Driver{nil, (*memdriver.Driver)(nil), (*memdriver.Server)(nil).Driver(), new(memdriver.Driver)} {
-			refused(i, errOf(holdfast.New(none)))
+			refused(i, kit.ErrOf(holdfast.New(none)))
 		}
 		for i, options := range [][]holdfast.MutexOption{
 			{nil},
@@ -57,7 +57,7 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			{holdfast.Polling(-time.Second, -time.Second)},
 			{holdfast.Polling(time.Second, time.Millisecond)},
 		} {
-			refused(i, errOf(s.c.NewMutex("a", options...).Lock(background)))
+			refused(i, kit.ErrOf(s.c.NewMutex("a", options...).Lock(background)))
 		}
 		if n := seen.All(); n != 0 {
 			s.Errorf("%d calls were sent", n)
@@ -86,7 +86,7 @@ func TestContradictingLeases(t *testing.T) {
 				kit.Fails(s.T, holdfast.ErrInvalid)(l.TryLock(background, options...))
 			}
 		}
-		s.unlock(s.must(s.l.TryLock(background, renewed, holdfast.RenewedLease(3*time.Second)))) // the last of one kind counts
+		s.Unlock(s.Must(s.l.TryLock(background, renewed, holdfast.RenewedLease(3*time.Second)))) // the last of one kind counts
 	})
 }
 
@@ -117,7 +117,7 @@ func TestMissingArgumentsPanic(t *testing.T) {
 func TestA16_UnlockMatchesItsOwnHold(t *testing.T) {
 	nesting(t, func(s *stage) {
 		first, second := s.in(s.ctx), s.in(s.ctx)
-		s.unlock(first) // in any order
+		s.Unlock(first) // in any order
 		kit.WantError(s.T, first.Unlock(), holdfast.ErrNotHeld)
 		kit.WantError(s.T, first.Unlock(), holdfast.ErrNotHeld)
 		s.alone(second)
@@ -140,10 +140,10 @@ func TestPollingIsSilent(t *testing.T) {
 		next := kit.Waiting(s.T, s.l, background)
 		channels := s.Do("PUBSUB", "CHANNELS", "*x*")
 		start := time.Now()
-		s.unlock(h)
+		s.Unlock(h)
 		h = <-next
 		s.within(start, 0, 200*time.Millisecond)
-		s.unlock(h)
+		s.Unlock(h)
 		synctest.Wait()
 		silent := messages.Load() == 0 && channels == s.Kind.Channel("x")
 		if s.Kind.Polls && !silent || s.Kind == kit.MutexKind && silent {

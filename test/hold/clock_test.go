@@ -62,7 +62,7 @@ func TestFirstCallHeldUp(t *testing.T) {
 			h := s.beside()
 			time.Sleep(2 * time.Minute)
 			s.trusts(h)
-			s.unlock(h)
+			s.Unlock(h)
 			s.WantNothing()
 		}},
 	}, func(s *stage, row row) {
@@ -79,7 +79,7 @@ func TestFirstCallHeldUp(t *testing.T) {
 func TestFirstPermitsHeldUp(t *testing.T) {
 	rows(t, fake, map[string]func(ctx context.Context, c *holdfast.Client) error{
 		"permits": func(ctx context.Context, c *holdfast.Client) error {
-			return errOf(c.NewPermitSemaphore("x").Acquire(ctx, 2))
+			return kit.ErrOf(c.NewPermitSemaphore("x").Acquire(ctx, 2))
 		},
 		"counter": func(ctx context.Context, c *holdfast.Client) error {
 			return c.NewUnleasedSemaphore("x").Acquire(ctx, 2)
@@ -119,7 +119,7 @@ func TestClocksApart(t *testing.T) {
 		s.Server.SetClock(apart)
 		sent := kit.Count(s.d)
 		for range 5 {
-			s.unlock(s.lock())
+			s.Unlock(s.lock())
 		}
 		if late := sent.All() - 10; late < 0 || late > 1 || late > 0 && apart <= 0 {
 			s.Errorf("%d sends in vain", late)
@@ -165,7 +165,7 @@ func TestClocksOfTwoNodes(t *testing.T) {
 		s.Cleanup(func() { kit.OK(s.T, c.Close()) })
 		here, there := s.Kind.Lock(c, "x"), s.Kind.Lock(c, name)
 
-		s.unlock(s.must(there.Lock(background)))
+		s.Unlock(s.Must(there.Lock(background)))
 		kit.Once(n.Driver, "acquire", heldUp)
 		s.l = here
 		s.givesUp(background, time.Second)
@@ -174,9 +174,9 @@ func TestClocksOfTwoNodes(t *testing.T) {
 		sent := []*kit.Calls{kit.Count(n.Driver), kit.Count(n.second)}
 		for range 20 {
 			for _, l := range []kit.AnyLock{here, there} {
-				h := s.must(l.Lock(background))
+				h := s.Must(l.Lock(background))
 				time.Sleep(100 * time.Millisecond)
-				s.unlock(h)
+				s.Unlock(h)
 			}
 		}
 		if sent[0].All() != 40 || sent[1].All() != 40 {

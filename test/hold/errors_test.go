@@ -41,19 +41,19 @@ func TestCallsEndWithinTheTimeout(t *testing.T) {
 			s.heals() // what is left to reconcile
 		}
 		h := s.lock(holdfast.FixedLease(time.Hour))
-		bounded("Inspect", func() error { return errOf(s.l.Inspect(background)) })
+		bounded("Inspect", func() error { return kit.ErrOf(s.l.Inspect(background)) })
 		bounded("Extend", func() error { return h.Extend(background, 2*time.Hour) })
 		bounded("Unlock", h.Unlock)
 		bounded("TryLock", func() error {
 			h, err := s.l.TryLock(background)
 			if err == nil {
 				s.d.SetFaults(nil)
-				s.unlock(h)
+				s.Unlock(h)
 			}
 			return err
 		})
 		h = s.lock(holdfast.FixedLease(time.Hour))
-		bounded("ForceUnlock", func() error { return errOf(s.l.ForceUnlock(background)) })
+		bounded("ForceUnlock", func() error { return kit.ErrOf(s.l.ForceUnlock(background)) })
 		_ = h.Unlock()
 	}, holdfast.WithTimeout(timeout))
 }
@@ -63,30 +63,30 @@ var anotherCallsErrors = map[string]func(s *stage) error{
 	"no answer": func(s *stage) error {
 		c, d := s.Client()
 		kit.Away(d)
-		err := errOf(c.NewMutex("other").TryLock(background))
+		err := kit.ErrOf(c.NewMutex("other").TryLock(background))
 		s.backend("TryLock", err, "")
 		return err
 	},
 	"what the error of a call wraps whose time was over": func(s *stage) error {
 		c, d := s.Client()
-		h, start := s.must(s.Mutex(c, "other").Lock(background)), time.Now()
+		h, start := s.Must(s.Mutex(c, "other").Lock(background)), time.Now()
 		d.SetFaults(func(call driver.Call) memdriver.Fault {
 			if call.Script.Name() == "inspect" {
 				return memdriver.Fault{LoseRequest: time.Since(start) < 4*time.Second, DelayReply: time.Second}
 			}
 			return memdriver.Fault{LoseRequest: call.Script.Name() == "force"}
 		})
-		err := s.backend("ForceUnlock", errOf(c.NewMutex("other").ForceUnlock(background)), "").Err
+		err := s.backend("ForceUnlock", kit.ErrOf(c.NewMutex("other").ForceUnlock(background)), "").Err
 		s.within(start, 6*time.Second, 6*time.Second)
 		d.SetFaults(nil)
-		s.unlock(h)
+		s.Unlock(h)
 		return err
 	},
 	"untold": func(*stage) error { return fmt.Errorf("another call's: %w", holdfast.ErrUntold) },
 	"closed": func(s *stage) error {
 		c, _ := s.Client()
 		kit.OK(s.T, c.Close())
-		err := errOf(c.NewMutex("other").TryLock(background))
+		err := kit.ErrOf(c.NewMutex("other").TryLock(background))
 		kit.WantError(s.T, err, holdfast.ErrClosed)
 		return err
 	},
@@ -101,16 +101,16 @@ func TestAContextEndsWithAnotherCallsError(t *testing.T) {
 		ended, end := context.WithCancelCause(background)
 		end(cause)
 		for what, err := range map[string]error{
-			"Lock":        errOf(s.l.Lock(ended)),
-			"TryLock":     errOf(s.l.TryLock(ended)),
+			"Lock":        kit.ErrOf(s.l.Lock(ended)),
+			"TryLock":     kit.ErrOf(s.l.TryLock(ended)),
 			"Extend":      h.Extend(ended, time.Minute),
-			"Inspect":     errOf(s.l.Inspect(ended)),
-			"ForceUnlock": errOf(s.l.ForceUnlock(ended)),
+			"Inspect":     kit.ErrOf(s.l.Inspect(ended)),
+			"ForceUnlock": kit.ErrOf(s.l.ForceUnlock(ended)),
 		} {
 			s.Log(what)
 			kit.WantError(s.T, err, context.Canceled, cause)
 		}
-		s.unlock(h)
+		s.Unlock(h)
 
 		// While it waits for its owner's turn.
 		ctx, end := context.WithCancelCause(s.ctx)
@@ -130,7 +130,7 @@ func TestAContextEndsWithAnotherCallsError(t *testing.T) {
 func TestForceUnlockEndsWithAnotherCallsError(t *testing.T) {
 	kinds(t, func(s *stage) {
 		other, _ := s.Client()
-		h := s.must(s.Lock(other).Lock(background))
+		h := s.Must(s.Lock(other).Lock(background))
 		ctx, end := context.WithCancelCause(background)
 		kit.Once(s.d, "force", memdriver.Fault{LoseRequest: true})
 		forced := kit.Aside(func() error {
@@ -142,7 +142,7 @@ func TestForceUnlockEndsWithAnotherCallsError(t *testing.T) {
 		})
 		end(fmt.Errorf("another call's: %w", holdfast.ErrUntold))
 		kit.WantError(s.T, <-forced, context.Canceled, holdfast.ErrUntold)
-		s.unlock(h)
+		s.Unlock(h)
 	})
 }
 
@@ -153,7 +153,7 @@ func TestSemaphoreEndsWithAnotherCallsError(t *testing.T) {
 		ended, end := context.WithCancelCause(background)
 		end(holdfast.ErrUntold)
 		for _, err := range []error{
-			errOf(sem.TrySetPermits(ended, 3)), errOf(sem.Delete(ended)), errOf(sem.Drain(ended)), errOf(sem.Expire(ended, time.Minute)),
+			kit.ErrOf(sem.TrySetPermits(ended, 3)), kit.ErrOf(sem.Delete(ended)), kit.ErrOf(sem.Drain(ended)), kit.ErrOf(sem.Expire(ended, time.Minute)),
 		} {
 			kit.WantError(s.T, err, context.Canceled, holdfast.ErrUntold)
 		}
@@ -215,7 +215,7 @@ func (s *stage) behind(faults func(call driver.Call) memdriver.Fault, waits ...t
 		}
 	}
 	s.d.LoseMessages(s.Kind.ByMessage) // or no call would be needed
-	s.unlock(h)
+	s.Unlock(h)
 	return got
 }
 
@@ -261,7 +261,7 @@ func TestAnEarlierTryMayHaveHadItsEffect(t *testing.T) {
 			s.Errorf("%d of %d say that they may have had their effect", mayHaveRun, len(got))
 		}
 		s.heals() // it is taken back
-		s.unlock(s.must(s.rival.TryLock(background)))
+		s.Unlock(s.Must(s.rival.TryLock(background)))
 	})
 }
 
@@ -278,7 +278,7 @@ func TestGaveUpSaysWhoHoldsIt(t *testing.T) {
 		cancelled, end := context.WithCancelCause(background)
 		time.AfterFunc(2*time.Second, func() { end(errors.New("a cause")) })
 		for i, ctx := range []context.Context{late, cancelled} {
-			err, after := errOf(l.Lock(ctx)), time.Duration(i+1)*time.Second
+			err, after := kit.ErrOf(l.Lock(ctx)), time.Duration(i+1)*time.Second
 			s.within(start, after, after)
 			kit.WantError(s.T, err, ctx.Err(), context.Cause(ctx))
 			var locked *holdfast.LockedError
@@ -287,7 +287,7 @@ func TestGaveUpSaysWhoHoldsIt(t *testing.T) {
 				s.Errorf("%v, of %+v", err, locked)
 			}
 		}
-		s.unlock(held)
+		s.Unlock(held)
 	})
 }
 
@@ -295,10 +295,10 @@ func TestGaveUpSaysWhoHoldsIt(t *testing.T) {
 func TestGaveUpSaysWhichPermitsAreMissing(t *testing.T) {
 	fake(t, func(s *stage) {
 		permits, counter := s.c.NewPermitSemaphore("s"), s.c.NewUnleasedSemaphore("u")
-		kit.OK(s.T, errOf(permits.TrySetPermits(background, 1)), errOf(counter.TrySetPermits(background, 1)))
-		held := s.must(permits.Lock(background))
+		kit.OK(s.T, kit.ErrOf(permits.TrySetPermits(background, 1)), kit.ErrOf(counter.TrySetPermits(background, 1)))
+		held := s.Must(permits.Lock(background))
 		for _, acquire := range []func(context.Context) error{
-			func(ctx context.Context) error { return errOf(permits.Lock(ctx)) },
+			func(ctx context.Context) error { return kit.ErrOf(permits.Lock(ctx)) },
 			func(ctx context.Context) error { return counter.Acquire(ctx, 2) },
 		} {
 			ctx, cancel := context.WithTimeout(background, time.Second)
@@ -310,8 +310,8 @@ func TestGaveUpSaysWhichPermitsAreMissing(t *testing.T) {
 				s.Errorf("%v, of %+v", err, missing)
 			}
 		}
-		s.unlock(held)
-		kit.OK(s.T, errOf(permits.Delete(background)), errOf(counter.Delete(background)))
+		s.Unlock(held)
+		kit.OK(s.T, kit.ErrOf(permits.Delete(background)), kit.ErrOf(counter.Delete(background)))
 		time.Sleep(10 * time.Minute) // until the ids of calls are forgotten
 	})
 }
@@ -421,7 +421,7 @@ func TestPartsOfAnEarlierTryThatAreLeft(t *testing.T) {
 		of := kit.Several(s.World, 3, holdfast.WithTimeout(time.Second))
 		rivals := of.Again()
 		held := []*holdfast.Hold{
-			s.must(rivals.Clients[1].NewMutex("x").Lock(background)), s.must(rivals.Clients[2].NewMutex("x").Lock(background)),
+			s.Must(rivals.Clients[1].NewMutex("x").Lock(background)), s.Must(rivals.Clients[2].NewMutex("x").Lock(background)),
 		}
 		of.Drivers[0].SetFaults(func(call driver.Call) memdriver.Fault {
 			return memdriver.Fault{LoseRequest: call.Script.Name() != "acquire"}
@@ -436,7 +436,7 @@ func TestPartsOfAnEarlierTryThatAreLeft(t *testing.T) {
 			s.Error(failed)
 		}
 		of.Fault(memdriver.Fault{}, 0, 1, 2)
-		s.unlock(held...)
+		s.Unlock(held...)
 		time.Sleep(time.Minute)
 		of.WantFree(s.T)
 	})

@@ -35,7 +35,7 @@ func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
 				if step == "acquire" {
 					held = append(held, s.in(ctx))
 				} else {
-					s.unlock(held[len(held)-1])
+					s.Unlock(held[len(held)-1])
 					held = held[:len(held)-1]
 				}
 				if s.Kind.Nests && len(held) > 0 {
@@ -68,7 +68,7 @@ func TestS27_CancelledCallersLeaveNothing(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(parent)
 		time.AfterFunc(after, func() { cancel(why) })
 		start := time.Now()
-		err := errOf(s.l.Lock(ctx))
+		err := kit.ErrOf(s.l.Lock(ctx))
 		kit.WantError(s.T, err, context.Canceled, why)
 		s.within(start, after, after)
 		if errors.Is(err, holdfast.ErrLocked) {
@@ -103,7 +103,7 @@ func TestS27_CancelledAtTheMomentOfTheAnswer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
 		defer cancel()
 		if h, err := s.l.Lock(ctx); err == nil {
-			s.unlock(h)
+			s.Unlock(h)
 		} else {
 			kit.WantError(s.T, err, context.DeadlineExceeded)
 		}
@@ -130,14 +130,14 @@ func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
 		}, func(s *stage, fault memdriver.Fault) {
 			holder := s.beside()
 			s.script("acquire", fault)
-			time.AfterFunc(released, func() { s.unlock(holder) })
+			time.AfterFunc(released, func() { s.Unlock(holder) })
 			ctx, cancel := context.WithTimeout(background, after)
 			defer cancel()
 			start := time.Now()
 			h, err := s.l.Lock(ctx)
 			s.within(start, 0, after)
 			if err == nil {
-				s.unlock(h)
+				s.Unlock(h)
 			} else {
 				kit.WantError(s.T, err, context.DeadlineExceeded)
 			}
@@ -145,7 +145,7 @@ func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
 			time.Sleep(time.Until(start.Add(released)))
 			synctest.Wait()
 			start = time.Now()
-			s.unlock(s.beside())
+			s.Unlock(s.beside())
 			most := 200 * time.Millisecond
 			if s.Kind.Queues && fault.LoseReply {
 				most = 3 * time.Second // a try that was not answered may have taken a place, until its limit
@@ -165,7 +165,7 @@ func TestReleaseIsRepeatedForTheWholeLease(t *testing.T) {
 	values(t, kinds, []time.Duration{4 * time.Second, time.Minute}, func(s *stage, away time.Duration) {
 		h := s.lock()
 		if away > holdfast.DefaultLease {
-			s.unlock(h)
+			s.Unlock(h)
 			h = s.lock(holdfast.FixedLease(time.Hour))
 		}
 		kit.Away(s.d)
@@ -199,7 +199,7 @@ func TestNoRenewalAfterUnlock(t *testing.T) {
 		time.Sleep(9900*time.Millisecond + time.Duration(i)*7*time.Millisecond)
 		synctest.Wait()
 		ended.Store(true)
-		s.unlock(h)
+		s.Unlock(h)
 		kit.WantError(s.T, context.Cause(h.Context()), context.Canceled)
 		s.free()
 		time.Sleep(time.Hour)
@@ -256,7 +256,7 @@ func TestRefusedWaiterRemembersItsSends(t *testing.T) {
 		held := s.beside()
 		s.d.LoseMessages(true)
 		kit.Once(s.d, "acquire", late)
-		time.AfterFunc(2050*time.Millisecond, func() { s.unlock(held) })
+		time.AfterFunc(2050*time.Millisecond, func() { s.Unlock(held) })
 		ctx, cancel := context.WithCancel(background)
 		time.AfterFunc(2070*time.Millisecond, cancel)
 		kit.Fails(s.T, context.Canceled)(s.l.Lock(ctx))
@@ -330,13 +330,13 @@ func TestAttemptBehindALaterRelease(t *testing.T) {
 		one := kit.Aside(inner.Unlock) // this one, whose answer is lost,
 		held := <-slow
 		time.Sleep(200 * time.Millisecond)                     // and after the attempt has arrived
-		other := kit.Aside(s.must(held.Hold, held.Err).Unlock) // that one
+		other := kit.Aside(s.Must(held.Hold, held.Err).Unlock) // that one
 		for _, ended := range []<-chan error{one, other} {
 			if err := <-ended; errors.Is(err, holdfast.ErrLost) { // it may say that it does not know
 				s.Errorf("Unlock: %v", err)
 			}
 		}
 		got := <-last
-		s.unlock(s.must(got.Hold, got.Err), outer)
+		s.Unlock(s.Must(got.Hold, got.Err), outer)
 	}, holdfast.WithTimeout(300*time.Millisecond))
 }

@@ -77,8 +77,8 @@ func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
 		if next.Context().Err() == nil {
 			s.Errorf("two holders: %v and %v", next.Owner(), after.Owner())
 		}
-		s.unlock(after)
-		s.lost(next)
+		s.Unlock(after)
+		s.Lost(next)
 	})
 }
 
@@ -87,7 +87,7 @@ func TestSlowUnlockIsNoLoss(t *testing.T) {
 	kinds(t, func(s *stage) {
 		h := s.lock()
 		kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 400 * time.Millisecond})
-		s.unlock(h)
+		s.Unlock(h)
 	}, holdfast.WithLease(300*time.Millisecond))
 }
 
@@ -113,7 +113,7 @@ func TestUnlockDoesNotWaitForOldSends(t *testing.T) {
 		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
 		s.givesUp(outer.Context(), 10*time.Millisecond)
 		start := time.Now()
-		s.unlock(outer)
+		s.Unlock(outer)
 		// The client gives the nested send up after a third of its timeout, 2 s; it could
 		// have its effect for half a second more.
 		s.within(start, 0, 2*time.Second)
@@ -140,11 +140,11 @@ func TestTryLockIsBounded(t *testing.T) {
 	rows(t, kinds, map[string]func(s *stage) (end func()){
 		"same owner in line": func(s *stage) func() {
 			h := s.beside()
-			time.AfterFunc(time.Minute, func() { s.unlock(h) })
+			time.AfterFunc(time.Minute, func() { s.Unlock(h) })
 			waits := s.waits(s.ctx)
 			return func() {
 				got := <-waits
-				s.unlock(s.must(got.Hold, got.Err))
+				s.Unlock(s.Must(got.Hold, got.Err))
 			}
 		},
 		"unsettled unlock": func(s *stage) func() {
@@ -207,7 +207,7 @@ func TestLockBetweenUnlockAndRelease(t *testing.T) {
 		lockUnlock(s.ctx)      // waits for the turn
 		lockUnlock(background) // in line behind the first
 		start := time.Now()
-		s.unlock(theirs)
+		s.Unlock(theirs)
 		wg.Wait()
 		s.within(start, 0, 4*time.Second)
 	})

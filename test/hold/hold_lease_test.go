@@ -22,11 +22,11 @@ func TestRenewedLease(t *testing.T) {
 		s.trusts(h)
 		kit.Away(s.d)
 		crashed := time.Now()
-		s.unlock(s.beside())
+		s.Unlock(s.beside())
 		s.within(crashed, 3*time.Second, 6*time.Second+50*time.Millisecond)
 		kit.WantLost(s.T, h)
 		s.d.SetFaults(nil)
-		s.lost(h)
+		s.Lost(h)
 	})
 }
 
@@ -41,7 +41,7 @@ func TestS2_LeasesDoNotLeakBetweenHolds(t *testing.T) {
 		if ttl := s.Lives(next.Owner()); ttl != 30*time.Second {
 			s.Errorf("a watchdog hold after a short lease lives %v", ttl)
 		}
-		s.lost(h)
+		s.Lost(h)
 		time.Sleep(10 * time.Minute) // sixty renewals
 		s.alone(next)
 	})
@@ -56,7 +56,7 @@ func TestS1_S7_NestedLeaseDoesNotShorten(t *testing.T) {
 			s.Errorf("TTL %v after a nested hold", got)
 		}
 		time.Sleep(time.Minute)
-		s.unlock(inner)
+		s.Unlock(inner)
 		if got := s.Lives(outer.Owner()); got != 59*time.Minute {
 			s.Errorf("TTL %v after a partial unlock", got)
 		}
@@ -68,7 +68,7 @@ func TestS1_S7_NestedLeaseDoesNotShorten(t *testing.T) {
 func TestS6_MixedLeases(t *testing.T) {
 	nesting(t, func(s *stage) {
 		outer := s.lock()
-		s.unlock(s.in(outer.Context(), holdfast.FixedLease(time.Minute)))
+		s.Unlock(s.in(outer.Context(), holdfast.FixedLease(time.Minute)))
 		time.Sleep(10 * time.Minute) // sixty renewals
 		s.alone(outer)
 
@@ -77,9 +77,9 @@ func TestS6_MixedLeases(t *testing.T) {
 		start := time.Now()
 		inner := s.in(outer.Context())
 		time.Sleep(2 * time.Minute)
-		s.unlock(inner)
+		s.Unlock(inner)
 		kit.Took(s.T, kit.LostAt(s.T, outer, start), 0, 151*time.Second, "the outer hold lasted %v")
-		s.lost(outer)
+		s.Lost(outer)
 	})
 }
 
@@ -90,10 +90,10 @@ func TestRenewedLeasesNested(t *testing.T) {
 		inner := s.in(outer.Context(), holdfast.RenewedLease(time.Minute))
 		time.Sleep(5 * time.Minute)
 		kit.Took(s.T, time.Until(outer.Deadline()), 30*time.Second, time.Minute, "%v left beside a lease of a minute")
-		s.unlock(inner)
+		s.Unlock(inner)
 		time.Sleep(5 * time.Minute)
 		kit.Took(s.T, time.Until(outer.Deadline()), 2*time.Second, 5*time.Second, "%v left of a lease of 5 s")
-		s.unlock(outer)
+		s.Unlock(outer)
 	})
 }
 
@@ -107,7 +107,7 @@ func TestChangingLeasesAreRenewed(t *testing.T) {
 		for _, h := range holds {
 			time.Sleep(600 * time.Millisecond)
 			s.trusts(h)
-			s.unlock(h)
+			s.Unlock(h)
 		}
 	})
 }
@@ -123,8 +123,8 @@ func TestNestedIntoNothingIsLost(t *testing.T) {
 		s.Wipe()
 		kit.Fails(s.T, holdfast.ErrLost)(s.l.Lock(ctx))
 		kit.WantError(s.T, context.Cause(outer.Context()), holdfast.ErrLost)
-		s.lost(outer)
-		s.unlock(s.in(holdfast.WithOwner(background, outer.Owner()))) // with nothing of the old left, the owner starts anew
+		s.Lost(outer)
+		s.Unlock(s.in(holdfast.WithOwner(background, outer.Owner()))) // with nothing of the old left, the owner starts anew
 	})
 }
 
@@ -138,7 +138,7 @@ func TestMaxHoldEndsRenewal(t *testing.T) {
 		if err := context.Cause(h.Context()); !errors.As(err, &lost) || lost.Reason != holdfast.LostMaxHoldOver {
 			s.Error(err)
 		}
-		s.lost(h)
+		s.Lost(h)
 		kit.Fails(s.T, holdfast.ErrInvalid)(s.l.Lock(background, holdfast.FixedLease(3*time.Minute)))
 	}, holdfast.WithMaxHold(2*time.Minute))
 }
@@ -172,7 +172,7 @@ func TestNestedHoldsKeepToMaxHold(t *testing.T) {
 		outer := s.lock()
 		nest(s, outer)
 		kit.Took(s.T, kit.LostAt(s.T, outer, start), 0, 61*time.Second, "lost after %v")
-		s.lost(outer)
+		s.Lost(outer)
 	}, holdfast.WithMaxHold(time.Minute))
 }
 
@@ -192,10 +192,10 @@ func TestUnacknowledgedGrantIsGivenBack(t *testing.T) {
 		h := s.beside()
 		failed := s.waits(background)
 		time.Sleep(time.Second)
-		s.unlock(h)
+		s.Unlock(h)
 		kit.WantError(s.T, (<-failed).Err, holdfast.ErrNotReplicated)
 		start := time.Now()
-		s.unlock(s.beside())
+		s.Unlock(s.beside())
 		s.within(start, 0, 200*time.Millisecond)
 	}, holdfast.WithReplicaAck(2, time.Second))
 }
@@ -227,27 +227,27 @@ func TestInspectSeveral(t *testing.T) {
 		if state().Locked() {
 			s.Error("locked, but free")
 		}
-		one := s.must(s.c.NewMutex("a").Lock(background))
+		one := s.Must(s.c.NewMutex("a").Lock(background))
 		if found := state(); found.Locked() || found.HeldBy(one.Owner()) || !found.Parts[0].HeldBy(one.Owner()) || found.TTL != 0 {
 			s.Errorf("%+v: one part is held", found)
 		}
-		s.unlock(one)
-		h := s.must(m.Lock(background))
+		s.Unlock(one)
+		h := s.Must(m.Lock(background))
 		if found := state(); !found.Locked() || !found.HeldBy(h.Owner()) || found.Count(h.Owner()) != 1 || found.TTL != 30*time.Second {
 			s.Errorf("%+v: all parts are held", found)
 		}
-		s.unlock(h)
+		s.Unlock(h)
 		foreign := struct{ holdfast.Locker }{s.c.NewMutex("b")} // a lock from elsewhere
-		kit.WantError(s.T, errOf(holdfast.NewMultiLock(s.c.NewMutex("a"), foreign).Inspect(background)), holdfast.ErrInvalid)
+		kit.WantError(s.T, kit.ErrOf(holdfast.NewMultiLock(s.c.NewMutex("a"), foreign).Inspect(background)), holdfast.ErrInvalid)
 
 		red := kit.Several(s.World, 5).Redlock("x")
-		h = s.must(red.Lock(background))
+		h = s.Must(red.Lock(background))
 		time.Sleep(time.Second)
 		found, err := red.Inspect(background)
 		if err != nil || !found.Locked() || len(found.Parts) != 5 || found.TTL <= 0 {
 			s.Errorf("%+v, %v", found, err)
 		}
-		s.unlock(h)
+		s.Unlock(h)
 	})
 }
 
@@ -261,7 +261,7 @@ func TestHoldIsPrinted(t *testing.T) {
 			}
 		}
 		x, y := s.c.NewMutex("x\n"), s.c.NewRWMutex("{x\n}2")
-		h := s.must(x.Lock(background))
+		h := s.Must(x.Lock(background))
 		owner := h.Owner().String()
 		want(h, `mutex "x\n", held by `+owner)
 		if !strings.HasPrefix(owner, s.c.ID()+":") {
@@ -271,15 +271,15 @@ func TestHoldIsPrinted(t *testing.T) {
 		<-h.Context().Done()
 		want(h, `mutex "x\n", lost by `+owner)
 		both := holdfast.NewMultiLock(x, y)
-		h = s.must(both.Lock(background))
+		h = s.Must(both.Lock(background))
 		want(h, fmt.Sprintf("multi %q, held by %v", both.Name(), h.Owner()))
 		want(h.Parts()[1], `write "{x\n}2", held by `+h.Owner().String())
-		s.unlock(h)
+		s.Unlock(h)
 		want(h, fmt.Sprintf("multi %q, given up by %v", both.Name(), h.Owner()))
-		h = s.must(y.RLock(background))
+		h = s.Must(y.RLock(background))
 		detached, err := h.Detach()
 		kit.OK(s.T, err)
 		want(h, `read "{x\n}2", given up by `+detached.String())
-		s.unlock(s.must(y.RLocker().Adopt(background, detached)))
+		s.Unlock(s.Must(y.RLocker().Adopt(background, detached)))
 	})
 }

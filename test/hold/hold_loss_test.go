@@ -58,10 +58,10 @@ func TestLateRenewalsDoNotOutliveTrust(t *testing.T) {
 		start := time.Now()
 		kit.Silent(s.d, memdriver.Fault{DelayRequest: 25 * time.Second})
 		kit.LostAt(s.T, h, start)
-		s.unlock(s.beside())
+		s.Unlock(s.beside())
 		s.within(start, 0, 31*time.Second)
 		s.d.SetFaults(nil)
-		s.lost(h)
+		s.Lost(h)
 	})
 }
 
@@ -73,19 +73,19 @@ func TestDeletedKeyIsNoticedAtTheNextRenewal(t *testing.T) {
 		"overwritten": func(s *stage, _ *holdfast.Hold) { s.Do("SET", "x", "something else") },
 		"spoiled":     func(s *stage, h *holdfast.Hold) { s.Do("HSET", "x", s.Kind.Field(h.Owner().String()), "junk") },
 	}, func(s *stage, take func(s *stage, h *holdfast.Hold)) {
-		before := s.must(s.Use(s.c, "before").Lock(background))
+		before := s.Must(s.Use(s.c, "before").Lock(background))
 		h := s.lock()
-		after := s.must(s.Use(s.c, "after").Lock(background))
+		after := s.Must(s.Use(s.c, "after").Lock(background))
 		time.Sleep(5 * time.Second)
 		take(s, h)
 		start := time.Now()
 		kit.LostAt(s.T, h, start)
 		s.within(start, 0, 10*time.Second) // a third of the lease
-		s.lost(h)
+		s.Lost(h)
 		time.Sleep(2 * time.Minute)
 		s.trusts(before)
 		s.trusts(after)
-		s.unlock(before, after)
+		s.Unlock(before, after)
 		s.Do("DEL", "x")
 	})
 }
@@ -118,7 +118,7 @@ func TestForcedUnlockThatFailsLeavesTheHold(t *testing.T) {
 		kit.Once(s.d, "force", memdriver.Fault{LoseRequest: true})
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		kit.WantError(s.T, errOf(s.l.ForceUnlock(ctx)), context.DeadlineExceeded)
+		kit.WantError(s.T, kit.ErrOf(s.l.ForceUnlock(ctx)), context.DeadlineExceeded)
 		time.Sleep(10 * time.Minute) // sixty renewals
 		s.alone(h)
 	})
@@ -132,20 +132,20 @@ func TestDelayedForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
 		}
 		other, _ := s.Client()
 		l := s.Lock(other)
-		first := s.must(l.Lock(background))
+		first := s.Must(l.Lock(background))
 		kit.Once(s.d, "force", late)
-		forced := kit.Aside(func() error { return errOf(s.l.ForceUnlock(background)) })
+		forced := kit.Aside(func() error { return kit.ErrOf(s.l.ForceUnlock(background)) })
 		if waits {
 			l = s.rival
 		} else {
 			kit.OK(s.T, <-forced)
 		}
-		h := s.must(l.Lock(background))
+		h := s.Must(l.Lock(background))
 		time.Sleep(time.Second)
 		s.trusts(h)
 		s.WantCount("x", h.Owner(), 1)
-		s.unlock(h)
-		s.lost(first)
+		s.Unlock(h)
+		s.Lost(first)
 	})
 }
 
@@ -164,7 +164,7 @@ func TestFixedLeaseEndsWithLoss(t *testing.T) {
 			s.Errorf("a fixed lease was renewed: %v", seen)
 		}
 		kit.WantError(s.T, h.Extend(background, time.Minute), holdfast.ErrLost)
-		s.lost(h)
+		s.Lost(h)
 		kit.WantError(s.T, h.Extend(background, time.Minute), holdfast.ErrNotHeld)
 	})
 }
@@ -186,7 +186,7 @@ func TestContextAskedForLateSaysTheLoss(t *testing.T) {
 		time.Sleep(time.Minute)
 		cancel(errors.New("later"))
 		kit.WantLost(s.T, h)
-		s.lost(h)
+		s.Lost(h)
 	})
 }
 
@@ -197,10 +197,10 @@ func TestUnlockOfALostHold(t *testing.T) {
 		kit.Away(s.d)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.Context()), 2500*time.Millisecond)
 		defer cancel()
-		s.Log(errOf(s.l.Lock(ctx))) // reconciled in the background for a while
+		s.Log(kit.ErrOf(s.l.Lock(ctx))) // reconciled in the background for a while
 		kit.LostAt(s.T, h, time.Now())
 		start := time.Now()
-		s.lost(h)
+		s.Lost(h)
 		s.within(start, 0, 0)
 		s.heals()
 	}, holdfast.WithLease(3*time.Second))

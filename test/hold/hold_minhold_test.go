@@ -18,7 +18,7 @@ var kept = holdfast.MinHold(shortest)
 // freeAt checks when others get the lock, since start.
 func (s *stage) freeAt(start time.Time, want time.Duration) {
 	s.Helper()
-	s.unlock(s.beside())
+	s.Unlock(s.beside())
 	// One who sleeps asks every three seconds at the latest; polling waiters pause less.
 	s.within(start, want, want+200*time.Millisecond)
 }
@@ -31,7 +31,7 @@ func TestMinHold(t *testing.T) {
 			start := time.Now()
 			h := s.lock(kept)
 			time.Sleep(held)
-			s.unlock(h)
+			s.Unlock(h)
 			if h.Context().Err() == nil || !h.Deadline().IsZero() {
 				s.Error("the hold goes on")
 			}
@@ -40,7 +40,7 @@ func TestMinHold(t *testing.T) {
 			if held < shortest {
 				kit.WantError(s.T, err, holdfast.ErrLocked)
 			} else {
-				s.unlock(s.must(again, err))
+				s.Unlock(s.Must(again, err))
 			}
 			s.freeAt(start, max(held, shortest))
 		}
@@ -51,7 +51,7 @@ func TestMinHold(t *testing.T) {
 			if err := h.Unlock(); err != nil {
 				s.Errorf("%s: %v", name, err)
 			}
-			s.unlock(s.beside())
+			s.Unlock(s.beside())
 			kit.Took(s.T, time.Since(start), shortest, shortest+7*time.Second, name+": free after %v")
 		}
 	})
@@ -64,8 +64,8 @@ func TestMinHoldBesideOneWhoWaits(t *testing.T) {
 		h := s.lock(kept)
 		next := kit.Waiting(s.T, s.rival, background)
 		time.Sleep(9500 * time.Millisecond)
-		s.unlock(h)
-		s.unlock(<-next)
+		s.Unlock(h)
+		s.Unlock(<-next)
 		s.within(start, shortest, shortest+200*time.Millisecond)
 	})
 }
@@ -77,9 +77,9 @@ func TestMinHoldNested(t *testing.T) {
 			return
 		}
 		outer, start := s.lock(), time.Now()
-		s.unlock(s.in(outer.Context(), kept))
+		s.Unlock(s.in(outer.Context(), kept))
 		s.WantCount("x", outer.Owner(), 1)
-		s.unlock(outer)
+		s.Unlock(outer)
 		s.freeAt(start, shortest)
 	})
 }
@@ -89,21 +89,21 @@ func TestMinHoldEnds(t *testing.T) {
 	keeping(t, func(s *stage) {
 		closed, _ := s.Client()
 		start := time.Now()
-		_ = s.must(s.Lock(closed).Lock(background, kept))
+		_ = s.Must(s.Lock(closed).Lock(background, kept))
 		time.Sleep(time.Second)
 		kit.OK(s.T, closed.Close())
 		s.freeAt(start, shortest)
 
 		crashed, d := s.Client(holdfast.WithLease(3 * time.Second))
 		start = time.Now()
-		h := s.must(s.Lock(crashed).Lock(background, kept))
+		h := s.Must(s.Lock(crashed).Lock(background, kept))
 		kit.Away(d)
 		s.freeAt(start, shortest)
 		kit.WantLost(s.T, h)
 		d.SetFaults(nil)
-		s.lost(h)
+		s.Lost(h)
 
-		s.unlock(s.lock(holdfast.MinHold(time.Hour)))
+		s.Unlock(s.lock(holdfast.MinHold(time.Hour)))
 		start = time.Now()
 		kit.Force(s.T, s.rival)
 		s.freeAt(start, 0)
@@ -116,7 +116,7 @@ func TestStaleMinHold(t *testing.T) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		h := s.in(ctx, holdfast.MinHold(time.Hour))
 		kit.Once(s.d, "retain", memdriver.Fault{DelayReply: 500 * time.Millisecond})
-		go s.unlock(h)
+		go s.Unlock(h)
 		time.Sleep(100 * time.Millisecond)
 		failed := s.waits(ctx) // it comes while the release is under way
 		time.Sleep(time.Second)
@@ -129,7 +129,7 @@ func TestStaleMinHold(t *testing.T) {
 		kit.WantError(s.T, (<-failed).Err, context.Canceled)
 		time.Sleep(10 * time.Second)
 		s.d.SetFaults(nil)
-		s.unlock(s.must(s.rival.Lock(background, holdfast.Wait(time.Second))))
+		s.Unlock(s.Must(s.rival.Lock(background, holdfast.Wait(time.Second))))
 	})
 }
 
@@ -137,12 +137,12 @@ func TestStaleMinHold(t *testing.T) {
 func TestMinHoldDetach(t *testing.T) {
 	keeping(t, func(s *stage) {
 		h := s.lock(kept)
-		kit.WantError(s.T, errOf(h.Detach()), holdfast.ErrInvalid)
+		kit.WantError(s.T, kit.ErrOf(h.Detach()), holdfast.ErrInvalid)
 		s.trusts(h)
 		time.Sleep(shortest)
 		owner, err := h.Detach()
 		kit.OK(s.T, err)
-		s.unlock(s.must(s.l.Adopt(background, owner)))
+		s.Unlock(s.Must(s.l.Adopt(background, owner)))
 	})
 }
 
@@ -165,16 +165,16 @@ func TestMinHoldOfSeveral(t *testing.T) {
 		others := of.Again()
 		kit.Silent(of.Drivers[2], memdriver.Fault{DelayReply: time.Second})
 		start := time.Now()
-		h := s.must(row.of(of).Lock(background, kept))
+		h := s.Must(row.of(of).Lock(background, kept))
 		time.Sleep(1500 * time.Millisecond)
 		of.Drivers[2].SetFaults(nil)
-		s.unlock(h)
+		s.Unlock(h)
 		for i, keys := range row.keys {
 			for _, key := range keys {
 				kit.Fails(s.T, holdfast.ErrLocked)(others.Clients[i].NewMutex(key).TryLock(background))
 			}
 		}
-		s.unlock(s.must(row.of(others).Lock(background)))
+		s.Unlock(s.Must(row.of(others).Lock(background)))
 		s.within(start, shortest, shortest+time.Second)
 	})
 }
@@ -184,10 +184,10 @@ func TestMinHoldOfAWriterWhoReadsOn(t *testing.T) {
 	fake(t, func(s *stage) {
 		other, _ := s.Client()
 		mine, theirs := s.c.NewRWMutex("x"), other.NewRWMutex("x")
-		read := s.must(mine.Downgrade(s.must(mine.Lock(background, kept))))
-		s.unlock(s.must(theirs.RLock(background, holdfast.Wait(0))))
-		s.unlock(read)
-		s.unlock(s.must(theirs.TryLock(background)))
+		read := s.Must(mine.Downgrade(s.Must(mine.Lock(background, kept))))
+		s.Unlock(s.Must(theirs.RLock(background, holdfast.Wait(0))))
+		s.Unlock(read)
+		s.Unlock(s.Must(theirs.TryLock(background)))
 	})
 }
 
@@ -197,7 +197,7 @@ func TestMinHoldOfSeveralRefused(t *testing.T) {
 		long := holdfast.MinHold(time.Minute)
 		of := kit.Several(s.World, 3)
 		others := of.Again()
-		held := []*holdfast.Hold{s.must(others.Clients[0].NewMutex("x").Lock(background)), s.must(others.Clients[1].NewMutex("x").Lock(background))}
+		held := []*holdfast.Hold{s.Must(others.Clients[0].NewMutex("x").Lock(background)), s.Must(others.Clients[1].NewMutex("x").Lock(background))}
 		a, b := of.Clients[0], of.Clients[2]
 		for _, l := range []holdfast.Locker{
 			holdfast.NewMultiLock(kit.Mutexes(a, "a", "x")...),
@@ -207,9 +207,9 @@ func TestMinHoldOfSeveralRefused(t *testing.T) {
 			kit.Fails(s.T, holdfast.ErrLocked)(l.TryLock(background, long))
 			kit.Fails(s.T, holdfast.ErrLocked)(l.Lock(background, long, holdfast.Wait(time.Second)))
 			time.Sleep(time.Second) // it is given back in the background
-			s.unlock(s.must(others.Clients[0].NewMutex("a").TryLock(background)), s.must(b.NewMutex("x").TryLock(background)))
+			s.Unlock(s.Must(others.Clients[0].NewMutex("a").TryLock(background)), s.Must(b.NewMutex("x").TryLock(background)))
 		}
-		s.unlock(held...)
+		s.Unlock(held...)
 	})
 }
 
@@ -219,13 +219,13 @@ func TestMinHoldRefused(t *testing.T) {
 		seen, multi := kit.Count(s.d), holdfast.NewMultiLock
 		x, r, p := s.l, s.c.NewRWMutex("r").RLocker(), s.c.NewPermitSemaphore("p")
 		for i, err := range []error{
-			errOf(x.TryLock(background, holdfast.MinHold(0))),
-			errOf(x.TryLock(background, holdfast.MinHold(time.Hour))),
-			errOf(x.TryLock(background, holdfast.MinHold(2*time.Second), holdfast.FixedLease(time.Second))),
-			errOf(r.TryLock(background, kept)),
-			errOf(p.TryAcquire(background, 1, kept)),
-			errOf(multi(p, x).Lock(background, kept)),
-			errOf(multi(x, r).TryLock(background, kept)),
+			kit.ErrOf(x.TryLock(background, holdfast.MinHold(0))),
+			kit.ErrOf(x.TryLock(background, holdfast.MinHold(time.Hour))),
+			kit.ErrOf(x.TryLock(background, holdfast.MinHold(2*time.Second), holdfast.FixedLease(time.Second))),
+			kit.ErrOf(r.TryLock(background, kept)),
+			kit.ErrOf(p.TryAcquire(background, 1, kept)),
+			kit.ErrOf(multi(p, x).Lock(background, kept)),
+			kit.ErrOf(multi(x, r).TryLock(background, kept)),
 		} {
 			if !errors.Is(err, holdfast.ErrInvalid) {
 				s.Errorf("%d: %v", i, err)
@@ -247,11 +247,11 @@ func TestMinHoldRefusedInside(t *testing.T) {
 			kit.Fails(s.T, holdfast.ErrInvalid)(holdfast.NewMultiLock(around{l}, s.l).Lock(background, kept))
 		}
 		time.Sleep(time.Second)
-		s.unlock(s.must(s.l.TryLock(background)))
+		s.Unlock(s.Must(s.l.TryLock(background)))
 
 		outer := s.lock() // less is left of its time
 		time.Sleep(50 * time.Second)
 		kit.Fails(s.T, holdfast.ErrInvalid)(holdfast.NewMultiLock(s.l, s.c.NewMutex("a")).Lock(outer.Context(), holdfast.MinHold(40*time.Second)))
-		s.unlock(outer)
+		s.Unlock(outer)
 	}, holdfast.WithMaxHold(time.Minute))
 }

@@ -88,26 +88,21 @@ func often(t *testing.T, run runner, n int, f func(s *stage, i int), options ...
 	}
 }
 
-func (s *stage) must(h *holdfast.Hold, err error) *holdfast.Hold {
-	s.Helper()
-	return kit.Must(s.T)(h, err)
-}
-
 func (s *stage) lock(options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return s.must(s.l.Lock(background, options...))
+	return s.Must(s.l.Lock(background, options...))
 }
 
 // in locks as the owner of a context, or of a hold whose context it is.
 func (s *stage) in(ctx context.Context, options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return s.must(s.l.Lock(ctx, options...))
+	return s.Must(s.l.Lock(ctx, options...))
 }
 
 // beside is the rival's hold.
 func (s *stage) beside() *holdfast.Hold {
 	s.Helper()
-	return s.must(s.rival.Lock(background))
+	return s.Must(s.rival.Lock(background))
 }
 
 // waits begins a Lock, and returns what comes of it.
@@ -121,19 +116,6 @@ func (s *stage) givesUp(ctx context.Context, after time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, after)
 	defer cancel()
 	kit.Fails(s.T, context.DeadlineExceeded)(s.l.Lock(ctx))
-}
-
-func (s *stage) unlock(holds ...*holdfast.Hold) {
-	s.Helper()
-	for _, h := range holds {
-		kit.Unlock(s.T, h)
-	}
-}
-
-// lost checks that Unlock says that the hold was lost.
-func (s *stage) lost(h *holdfast.Hold) {
-	s.Helper()
-	kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
 }
 
 // trusts checks that the hold goes on.
@@ -150,7 +132,7 @@ func (s *stage) alone(h *holdfast.Hold) {
 	s.trusts(h)
 	s.WantCount("x", h.Owner(), 1)
 	kit.Fails(s.T, holdfast.ErrLocked)(s.rival.TryLock(background))
-	s.unlock(h)
+	s.Unlock(h)
 }
 
 func (s *stage) free() {
@@ -203,9 +185,6 @@ func panics(call func()) (with any) {
 	call()
 	return nil
 }
-
-// errOf is the error of a call.
-func errOf[T any](_ T, err error) error { return err }
 
 // backend is the error of a Redis that did not answer, or has refused: what an error has to be. Its text says that.
 func (s *stage) backend(what any, err error, says string) holdfast.BackendError {

@@ -122,6 +122,20 @@ func OK(t *testing.T, errs ...error) {
 	}
 }
 
+// ErrOf is the error of a call that returns something else, too.
+func ErrOf[T any](_ T, err error) error { return err }
+
+// WantDid checks whether a call has done something.
+func WantDid(t *testing.T, want bool) func(did bool, err error) {
+	t.Helper()
+	return func(did bool, err error) {
+		t.Helper()
+		if did != want || err != nil {
+			t.Fatalf("%v, %v; want %v", did, err, want)
+		}
+	}
+}
+
 // Took checks how long something took; says has one %v for that.
 func Took(t *testing.T, took, least, most time.Duration, says string) {
 	t.Helper()

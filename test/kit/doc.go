@@ -42,6 +42,8 @@
 //
 //   - [Fake] runs a test under fake time, with a [World]; [FakeKinds] does so for each kind of lock, and
 //     [FakeNesting] for each kind that nests. [World.Client] makes a client, [World.Do] asks the server.
+//   - Each package has a stage, which embeds the World: what is common to its tests. [World.Must], [World.Unlock] and
+//     [World.Lost] check a hold.
 //   - [Must], [Fails], [OK], [WantError] and [Took] check a call. [Waiting], [Begin] and [Aside] make one beside others, and
 //     [Nothing] checks that nothing has come of it.
 //   - [Once], [Nth], [Silent] and [Away] make calls fail; [Count] and [Spy] look at them.

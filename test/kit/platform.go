@@ -146,6 +146,14 @@ func GoRedis(name string, options redis.UniversalOptions, do func(*testing.T, st
 	}}
 }
 
+// Both are what has these addresses, as both adapters reach it.
+func Both(name string, addrs []string, do func(*testing.T, string, ...string) []string) []*Platform {
+	return []*Platform{
+		GoRedis(name, redis.UniversalOptions{Addrs: addrs}, do),
+		RueidisAt(name, rueidis.ClientOption{InitAddress: addrs}, do),
+	}
+}
+
 // RueidisAt reaches servers through rueidis.
 func RueidisAt(name string, option rueidis.ClientOption, do func(*testing.T, string, ...string) []string) *Platform {
 	return &Platform{Name: name + "/rueidis", Do: do, Open: func(t *testing.T) driver.Driver {

@@ -81,6 +81,26 @@ func (w *World) WantCount(name string, owner holdfast.Owner, count int) {
 // PTTL returns the time to live of a key.
 func (w *World) PTTL(name string) time.Duration { return PTTL(w.Ask, name) }
 
+// Must returns the hold of a Lock that has to succeed.
+func (w *World) Must(h *holdfast.Hold, err error) *holdfast.Hold {
+	w.T.Helper()
+	return Must(w.T)(h, err)
+}
+
+// Unlock gives holds back, which has to succeed.
+func (w *World) Unlock(holds ...*holdfast.Hold) {
+	w.T.Helper()
+	for _, h := range holds {
+		Unlock(w.T, h)
+	}
+}
+
+// Lost checks that Unlock says that the hold was lost.
+func (w *World) Lost(h *holdfast.Hold) {
+	w.T.Helper()
+	WantError(w.T, h.Unlock(), holdfast.ErrLost)
+}
+
 var background = context.Background()
 
 var billing = holdfast.Identity{Program: "billing", Version: "v1.2.3", Host: "web-3", PID: 4711}

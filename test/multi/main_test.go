@@ -19,8 +19,8 @@ var background = context.Background()
 type stage struct {
 	*kit.Servers
 	*testing.T
+	*kit.World // the first
 
-	w        *kit.World // the first
 	c, other *holdfast.Client
 	d        *memdriver.Driver
 }
@@ -42,7 +42,7 @@ func (s *stage) multi(names ...string) *holdfast.MultiLock {
 
 func (s *stage) lock(l holdfast.Locker, options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return kit.Must(s.T)(l.Lock(background, options...))
+	return s.Must(l.Lock(background, options...))
 }
 
 // taken is a mutex that another has.
@@ -51,20 +51,9 @@ func (s *stage) taken(name string) *holdfast.Hold {
 	return s.lock(s.other.NewMutex(name))
 }
 
-func (s *stage) unlock(h *holdfast.Hold) {
-	s.Helper()
-	kit.Unlock(s.T, h)
-}
-
 // begin returns what a call will bring that waits.
 func begin(l holdfast.Locker, ctx context.Context, options ...holdfast.LockOption) <-chan kit.Result {
 	return kit.Begin(func() (*holdfast.Hold, error) { return l.Lock(ctx, options...) })
-}
-
-// lost checks that a hold says that it was lost.
-func (s *stage) lost(h *holdfast.Hold) {
-	s.Helper()
-	kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
 }
 
 // lives checks that a hold goes on.
@@ -86,7 +75,7 @@ func (s *stage) closed(h *holdfast.Hold) {
 // keys checks which ones the first server has.
 func (s *stage) keys(want string) {
 	s.Helper()
-	s.w.WantReply(want, "KEYS", "*")
+	s.WantReply(want, "KEYS", "*")
 }
 
 // within checks that no more than that has passed.

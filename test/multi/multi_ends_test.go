@@ -17,7 +17,7 @@ func TestShutdownEndsAMultiLockThatWaitsElsewhere(t *testing.T) {
 		inside := begin(holdfast.NewMultiLock(s.c.NewMutex("a"), s.Clients[1].NewMutex("b")), outer.Context())
 		beside := begin(holdfast.NewMultiLock(s.c.NewMutex("0"), s.Clients[1].NewMutex("b")), background)
 		time.Sleep(time.Second)
-		s.w.WantReply("1", "EXISTS", "0")
+		s.WantReply("1", "EXISTS", "0")
 		start := time.Now()
 		done := kit.BeginShutdown(s.c)
 		select {
@@ -27,12 +27,12 @@ func TestShutdownEndsAMultiLockThatWaitsElsewhere(t *testing.T) {
 		case <-time.After(time.Minute):
 			s.Fatal("it waits for what Shutdown will never see given back")
 		}
-		s.w.WantReply("0", "EXISTS", "0")
-		s.unlock(theirs)
+		s.WantReply("0", "EXISTS", "0")
+		s.Unlock(theirs)
 		got := <-inside
 		kit.OK(s.T, got.Err)
-		s.unlock(got.Hold)
-		s.unlock(outer)
+		s.Unlock(got.Hold)
+		s.Unlock(outer)
 		kit.OK(s.T, <-done)
 	})
 }

@@ -29,7 +29,7 @@ func TestMultiLockTakesAll(t *testing.T) {
 				t.Errorf("%d calls, want one for each lock", n)
 			}
 			for _, name := range []string{"a", "b", "c"} {
-				s.w.WantCount(name, h.Owner(), 1)
+				s.WantCount(name, h.Owner(), 1)
 			}
 			parts := h.Parts()
 			if m.Name() != "a+b+c" || h.Name() != "a+b+c" || h.Token() != 0 || len(parts) != 3 || parts[1].Name() != "b" {
@@ -40,7 +40,7 @@ func TestMultiLockTakesAll(t *testing.T) {
 			}
 			time.Sleep(time.Minute) // renewed
 			s.lives(h)
-			s.unlock(h)
+			s.Unlock(h)
 			if cause := context.Cause(h.Context()); cause != context.Canceled { //nolint:errorlint // unwrapped
 				t.Errorf("cause %v", cause)
 			}
@@ -76,7 +76,7 @@ func TestMultiLockRefusedTakesNothing(t *testing.T) {
 		kit.Fails(t, context.Canceled, why)(m.Lock(ctx))
 		time.Sleep(time.Second)
 		s.keys("b")
-		s.unlock(h)
+		s.Unlock(h)
 	})
 }
 
@@ -88,16 +88,16 @@ func TestMultiLockWaitsInTurn(t *testing.T) {
 		start := time.Now()
 		got := kit.Waiting(t, s.multi("b", "a"), background)
 		time.Sleep(time.Minute)
-		s.unlock(ha)
+		s.Unlock(ha)
 		time.Sleep(time.Second)
-		if n := s.w.PTTL("a"); n <= 0 {
+		if n := s.PTTL("a"); n <= 0 {
 			t.Error("a is not held while b is waited for")
 		}
 		time.Sleep(time.Minute) // a is renewed meanwhile
-		s.unlock(hb)
+		s.Unlock(hb)
 		h := <-got
 		s.within(start, 2*time.Minute+time.Second)
-		s.unlock(h)
+		s.Unlock(h)
 	})
 }
 
@@ -107,12 +107,12 @@ func TestS22_S23_FixedLeaseCountsFromTheLast(t *testing.T) {
 	for _, lease := range []time.Duration{100 * time.Millisecond, 5 * time.Second, time.Hour} {
 		fake(t, 1, func(s *stage) {
 			h := s.taken("b")
-			time.AfterFunc(20*time.Second, func() { s.unlock(h) })
+			time.AfterFunc(20*time.Second, func() { s.Unlock(h) })
 			start := time.Now()
 			m := s.lock(s.multi("a", "b"), holdfast.FixedLease(lease))
 			s.within(start, 20*time.Second)
 			for _, name := range []string{"a", "b"} {
-				if ttl := s.w.PTTL(name); ttl != lease {
+				if ttl := s.PTTL(name); ttl != lease {
 					t.Errorf("TTL of %q %v, want %v", name, ttl, lease)
 				}
 			}
@@ -141,7 +141,7 @@ func TestS23_LostWhileGathering(t *testing.T) {
 		kit.Force(t, s.other.NewMutex("a"))
 		thief := s.taken("a")
 		time.Sleep(100 * time.Millisecond) // until then a forced unlock may be unnoticed
-		s.unlock(hb)
+		s.Unlock(hb)
 		time.Sleep(time.Minute)
 		select {
 		case h := <-got:
@@ -149,11 +149,11 @@ func TestS23_LostWhileGathering(t *testing.T) {
 		default:
 		}
 		s.keys("a holdfast_asks:{a} holdfast_line:{a}") // b is not kept from others for that long
-		s.unlock(thief)
+		s.Unlock(thief)
 		h := <-got
-		s.w.WantCount("a", h.Owner(), 1)
-		s.w.WantCount("b", h.Owner(), 1)
-		s.unlock(h)
+		s.WantCount("a", h.Owner(), 1)
+		s.WantCount("b", h.Owner(), 1)
+		s.Unlock(h)
 	})
 }
 
@@ -161,9 +161,9 @@ func TestS23_LostWhileGathering(t *testing.T) {
 func TestMultiLockEndsWithAnyPart(t *testing.T) {
 	fake(t, 1, func(s *stage) {
 		h := s.lock(s.multi("a", "b"))
-		s.unlock(h.Parts()[0])
+		s.Unlock(h.Parts()[0])
 		kit.LostAt(t, h, time.Now())
-		s.lost(h)
+		s.Lost(h)
 	})
 	for _, name := range []string{"a", "b", "c"} {
 		fake(t, 1, func(s *stage) {
@@ -193,7 +193,7 @@ func TestMultiLockEndsWithAnyPart(t *testing.T) {
 func TestA4_UnlockReleasesAllAndJoinsErrors(t *testing.T) {
 	fake(t, 1, func(s *stage) {
 		h := s.lock(s.multi("a", "b", "c", "d"))
-		s.w.Do("DEL", "a", "c")
+		s.Do("DEL", "a", "c")
 		err := h.Unlock()
 		kit.WantError(t, err, holdfast.ErrLost)
 		for name, lost := range map[string]bool{"a": true, "b": false, "c": true, "d": false} {
@@ -218,19 +218,19 @@ func TestA5_NestedMultiLocks(t *testing.T) {
 		h := s.lock(m, holdfast.FixedLease(time.Minute))
 		mine, theirs := h.Parts()[0].Owner(), h.Parts()[1].Owner()
 		for _, name := range []string{"a", "c", "d"} {
-			s.w.WantCount(name, mine, 1)
+			s.WantCount(name, mine, 1)
 		}
 		v.WantCount("b", theirs, 1)
 		in := kit.Must(t)(inner.Lock(h.Context()))
-		s.w.WantCount("d", mine, 2)
+		s.WantCount("d", mine, 2)
 		v.WantCount("b", theirs, 2)
 		kit.OK(t, h.Extend(background, time.Hour))
 		if left := time.Until(h.Deadline()); left < 59*time.Minute {
 			t.Errorf("deadline in %v", left)
 		}
-		s.unlock(in)
-		s.w.WantCount("d", mine, 1)
-		s.unlock(h)
+		s.Unlock(in)
+		s.WantCount("d", mine, 1)
+		s.Unlock(h)
 	})
 }
 
@@ -271,12 +271,12 @@ func TestMultiLockOfOtherLockers(t *testing.T) {
 	fake(t, 1, func(s *stage) {
 		m := holdfast.NewMultiLock(elsewhere{s.c.NewMutex("b")}, elsewhere{s.c.NewMutex("a")})
 		h := s.lock(m)
-		s.w.WantCount("a", h.Parts()[0].Owner(), 1)
-		s.w.WantCount("b", h.Parts()[1].Owner(), 1)
+		s.WantCount("a", h.Parts()[0].Owner(), 1)
+		s.WantCount("b", h.Parts()[1].Owner(), 1)
 		kit.Fails(t, holdfast.ErrLocked)(m.TryLock(background))
-		s.w.Do("DEL", "a")
+		s.Do("DEL", "a")
 		kit.LostAt(t, h, time.Now())
-		s.lost(h)
+		s.Lost(h)
 	})
 }
 
@@ -300,7 +300,7 @@ func TestS27_CancelledMultiLocksLeaveNothing(t *testing.T) {
 						start := time.Now()
 						h, err := lock(s).Lock(ctx)
 						if err == nil { // the very moment, or before it
-							s.unlock(h)
+							s.Unlock(h)
 						} else {
 							kit.WantError(t, err, context.DeadlineExceeded)
 							s.within(start, after)
@@ -358,7 +358,7 @@ func TestCloseEndsAMultiLock(t *testing.T) {
 		h := s.lock(m)
 		kit.OK(t, s.other.Close())
 		s.closed(h)
-		s.w.WantCount("a", h.Parts()[0].Owner(), 1)
+		s.WantCount("a", h.Parts()[0].Owner(), 1)
 		kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
 		s.keys("")
 		kit.Fails(t, holdfast.ErrClosed)(m.Lock(background))
@@ -376,9 +376,9 @@ func TestCloseEndsAWaitingMultiLock(t *testing.T) {
 			kit.OK(t, c[i].Close())
 			kit.WantError(t, (<-got).Err, holdfast.ErrClosed)
 			synctest.Wait()
-			s.w.WantReply("b", "KEYS", "?")
+			s.WantReply("b", "KEYS", "?")
 		}
-		s.unlock(h)
+		s.Unlock(h)
 	})
 }
 
@@ -387,13 +387,13 @@ func TestCloseEndsAWaitingMultiLock(t *testing.T) {
 func TestMultiLockWithMaxHold(t *testing.T) {
 	fake(t, 1, func(s *stage) {
 		h := s.taken("b")
-		time.AfterFunc(5*time.Second, func() { s.unlock(h) })
+		time.AfterFunc(5*time.Second, func() { s.Unlock(h) })
 		start := time.Now()
 		m := s.lock(s.multi("a", "b"), holdfast.FixedLease(8*time.Second))
 		if took := kit.LostAt(t, m, start); took > 10*time.Second || took < 9800*time.Millisecond {
 			t.Errorf("lost after %v", took)
 		}
-		s.lost(m)
+		s.Lost(m)
 	}, holdfast.WithMaxHold(10*time.Second))
 }
 
@@ -404,11 +404,11 @@ func TestMultiLockOutlivesItsContext(t *testing.T) {
 		h := kit.Must(t)(s.multi("a", "b").Lock(ctx))
 		cancel()
 		time.Sleep(time.Minute)
-		s.w.WantCount("a", h.Owner(), 1)
+		s.WantCount("a", h.Owner(), 1)
 		if h.Context().Err() == nil {
 			t.Error("the hold's context goes on")
 		}
-		s.unlock(h)
+		s.Unlock(h)
 	})
 }
 
@@ -416,7 +416,7 @@ func TestMultiLockOutlivesItsContext(t *testing.T) {
 // over.
 func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
 	fake(t, 1, func(s *stage) {
-		second, d := s.w.Client()
+		second, d := s.Client()
 		theirs := s.taken("c")
 		kit.Once(d, "release", kit.LostRequest)
 		m := holdfast.NewMultiLock(s.c.NewMutex("a"), second.NewMutex("b"), s.other.NewMutex("c"))
@@ -426,7 +426,7 @@ func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
 		kit.WantError(t, (<-got).Err, holdfast.ErrClosed)
 		s.within(start, time.Second)
 		time.Sleep(5 * time.Second)
-		s.w.WantReply("0", "EXISTS", "b")
-		s.unlock(theirs)
+		s.WantReply("0", "EXISTS", "b")
+		s.Unlock(theirs)
 	})
 }

@@ -60,10 +60,10 @@ func TestRedLockHoldsEveryServer(t *testing.T) {
 			}
 			in := kit.Must(t)(r.Lock(h.Context()))
 			synctest.Wait()
-			owner, _ := partOn(s.w, h)
-			s.w.WantCount("x", owner, 2)
-			s.unlock(in)
-			s.w.WantCount("x", owner, 1)
+			owner, _ := partOn(s.World, h)
+			s.WantCount("x", owner, 2)
+			s.Unlock(in)
+			s.WantCount("x", owner, 1)
 			_, err := s.Again().Redlock("x").TryLock(background)
 			var locked *holdfast.LockedError
 			holds := func(p *holdfast.Hold) bool { return locked.Holder == p.Owner() }
@@ -71,7 +71,7 @@ func TestRedLockHoldsEveryServer(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			synctest.Wait() // the rival was refused by a quorum, and is still asking the others
-			s.unlock(h)
+			s.Unlock(h)
 			s.WantFree(t)
 			kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
 		}
@@ -103,7 +103,7 @@ func TestS13_RedLockBearsAMinority(t *testing.T) {
 							t.Errorf("held on %d servers", n)
 						}
 					}
-					s.unlock(h)
+					s.Unlock(h)
 					s.Fault(memdriver.Fault{}, 1, 3)
 					time.Sleep(time.Minute)
 					s.WantFree(t)
@@ -164,7 +164,7 @@ func TestRedLockWithOneRefusal(t *testing.T) {
 					t.Errorf("%v: %v", wait, err)
 				}
 				s.within(start, holdfast.DefaultTimeout)
-				s.unlock(h)
+				s.Unlock(h)
 			})
 		}
 	}
@@ -259,7 +259,7 @@ func TestRedLockTellsThePresent(t *testing.T) {
 					s.backend(err)
 				}
 				other.Fault(memdriver.Fault{}, 0, 1, 2)
-				s.unlock(h)
+				s.Unlock(h)
 				time.Sleep(time.Minute)
 				s.WantFree(t)
 			})
@@ -278,7 +278,7 @@ func TestGrantedTooLate(t *testing.T) {
 		synctest.Wait()
 		s.Worlds[2].WantReply("", "KEYS", "*")
 		for _, h := range held {
-			s.unlock(h)
+			s.Unlock(h)
 		}
 	})
 }
@@ -297,7 +297,7 @@ func TestLateServersJoin(t *testing.T) {
 					t.Errorf("%d parts", len(h.Parts()))
 				}
 				if unlocked {
-					s.unlock(h)
+					s.Unlock(h)
 					time.Sleep(10 * time.Second)
 					s.WantFree(t)
 					return
@@ -312,7 +312,7 @@ func TestLateServersJoin(t *testing.T) {
 				}
 				time.Sleep(9500 * time.Millisecond)
 				s.lives(h)
-				s.unlock(h)
+				s.Unlock(h)
 			})
 		}
 	}
@@ -425,13 +425,13 @@ func TestRedLockBearsAnOutage(t *testing.T) {
 		time.Sleep(time.Second)
 		s.Fault(kit.LostRequest, 0, 1)
 		time.Sleep(10 * time.Second)
-		s.unlock(h)
+		s.Unlock(h)
 		time.Sleep(10 * time.Second)
 		back := time.Now()
 		s.Fault(memdriver.Fault{}, 0, 1)
 		next := <-got
 		s.within(back, holdfast.DefaultTimeout+time.Second)
-		s.unlock(next)
+		s.Unlock(next)
 	})
 }
 
@@ -444,19 +444,19 @@ func TestRedLockInAMultiLock(t *testing.T) {
 			if m.Name() != "x+y" {
 				t.Errorf("name %q", m.Name())
 			}
-			time.AfterFunc(time.Minute, func() { s.unlock(blocker) })
+			time.AfterFunc(time.Minute, func() { s.Unlock(blocker) })
 			h := s.lock(m, fixed(lease)...)
 			if n := s.held(h); n != 3 {
 				t.Errorf("held on %d servers", n)
 			}
-			owner, _ := partOn(s.w, h)
-			s.w.WantCount("y", owner, 1)
+			owner, _ := partOn(s.World, h)
+			s.WantCount("y", owner, 1)
 			start := time.Now()
 			if lease > 0 {
 				if took := kit.LostAt(t, h, start); took != lease-lease/100-2*time.Millisecond {
 					t.Errorf("lost after %v", took)
 				}
-				s.lost(h)
+				s.Lost(h)
 				time.Sleep(time.Second)
 				return
 			}
@@ -465,7 +465,7 @@ func TestRedLockInAMultiLock(t *testing.T) {
 			s.lives(h)
 			s.Worlds[2].Do("DEL", "x")
 			kit.LostAt(t, h, start)
-			s.lost(h)
+			s.Lost(h)
 		})
 	}
 }
@@ -482,7 +482,7 @@ func TestLateServersJoinAFixedLease(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		s.WantFree(t)
-		s.lost(h)
+		s.Lost(h)
 		// The answer comes after the lease: no hold, and no endless trying.
 		s.Fault(memdriver.Fault{DelayReply: 100 * time.Millisecond}, 0, 1, 2)
 		kit.Fails(t, holdfast.ErrLost)(s.Redlock("x").Lock(background, holdfast.FixedLease(50*time.Millisecond)))
@@ -497,7 +497,7 @@ func TestCloseOfAMinority(t *testing.T) {
 		synctest.Wait()
 		kit.OK(t, s.c.Close())
 		s.lives(h)
-		s.unlock(s.lock(s.Redlock("y")))
+		s.Unlock(s.lock(s.Redlock("y")))
 		kit.OK(t, s.Clients[1].Close())
 		s.closed(h)
 		kit.WantError(t, h.Unlock(), holdfast.ErrClosed)
@@ -511,7 +511,7 @@ func TestCloseOfAMinority(t *testing.T) {
 func TestPartLostBefore(t *testing.T) {
 	for name, endAgain := range map[string]func(s *stage, lost *holdfast.Hold){
 		"its client closes": func(s *stage, _ *holdfast.Hold) { kit.OK(s.T, s.Clients[2].Close()) },
-		"it is unlocked":    (*stage).lost,
+		"it is unlocked":    (*stage).Lost,
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake(t, 3, func(s *stage) {
@@ -525,7 +525,7 @@ func TestPartLostBefore(t *testing.T) {
 				endAgain(s, parts[i])
 				synctest.Wait()
 				s.lives(h)
-				s.unlock(h)
+				s.Unlock(h)
 			})
 		})
 	}
@@ -556,7 +556,7 @@ func TestRedLockOfBadInput(t *testing.T) {
 		}
 		kit.Fails(t, holdfast.ErrReentrant)(r.Lock(h.Context()))
 		synctest.Wait()
-		s.unlock(h)
+		s.Unlock(h)
 	})
 }
 
@@ -575,7 +575,7 @@ func TestP8_SideBySide(t *testing.T) {
 		s.within(start, 100*time.Millisecond)
 		s.Fault(slow, 4)
 		start = time.Now()
-		s.unlock(h)
+		s.Unlock(h)
 		s.within(start, 2*time.Second+200*time.Millisecond)
 		var parts []holdfast.Locker
 		for _, c := range s.Clients {
@@ -583,7 +583,7 @@ func TestP8_SideBySide(t *testing.T) {
 		}
 		h = s.lock(holdfast.NewMultiLock(parts...))
 		start = time.Now()
-		s.unlock(h)
+		s.Unlock(h)
 		s.within(start, 100*time.Millisecond)
 	})
 }

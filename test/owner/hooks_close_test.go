@@ -63,7 +63,7 @@ func TestHooksMayClose(t *testing.T) {
 					if which != "acquire" { // what it has acquired until it is refused is released
 						h := s.busy()
 						_, _ = l.TryLock(background)
-						s.unlock(h)
+						s.Unlock(h)
 					}
 					use(func() {})
 					use(func() { _, _ = s.theirs.ForceUnlock(background) })
@@ -71,7 +71,7 @@ func TestHooksMayClose(t *testing.T) {
 					if _, err := l.Lock(background, holdfast.Wait(time.Second)); err == nil {
 						t.Error("it was acquired")
 					}
-					s.unlock(h)
+					s.Unlock(h)
 					s.within(start, time.Minute)
 					if synctest.Wait(); !closed {
 						t.Error("it was not closed")

@@ -57,9 +57,9 @@ func TestOnWaitPanics(t *testing.T) {
 				if how != hook.want {
 					s.Errorf("%v, want %v", how, hook.want)
 				}
-				s.unlock(h)
-				s.unlock(s.lock(background, holdfast.Wait(time.Second)))
-				s.unlock(s.busy(holdfast.Wait(time.Second)))
+				s.Unlock(h)
+				s.Unlock(s.lock(background, holdfast.Wait(time.Second)))
+				s.Unlock(s.busy(holdfast.Wait(time.Second)))
 				synctest.Wait() // what it has left in Redis is taken out in the background
 				s.WantNothing()
 				kit.OK(s.T, s.c.Close()) // no call is under way
@@ -81,17 +81,17 @@ func TestOnWaitPanicsWhileOthersWait(t *testing.T) {
 			wantPanic(s.T, func() { _, _ = s.x.Lock(background, hooks) })
 			return nil
 		})
-		s.unlock(h) // hands it over
+		s.Unlock(h) // hands it over
 		close(goOn)
 		<-call
-		s.unlock(s.lock(background, holdfast.Wait(time.Second)))
+		s.Unlock(s.lock(background, holdfast.Wait(time.Second)))
 		s.WantNothing()
 
 		permits := s.c.NewPermitSemaphore("s", holdfast.Permits(1))
-		h = s.must(permits.Lock(background))
+		h = s.Must(permits.Lock(background))
 		wantPanic(s.T, func() { _, _ = permits.Lock(background, holdfast.WithHooks(holdfast.Hooks{OnWait: panics})) })
-		s.unlock(h)
-		s.unlock(s.must(permits.Lock(background, holdfast.Wait(time.Minute))))
+		s.Unlock(h)
+		s.Unlock(s.Must(permits.Lock(background, holdfast.Wait(time.Minute))))
 		s.Do("FLUSHALL") // the semaphore stays
 	})
 }
@@ -209,11 +209,11 @@ func TestHooksOfSeveralLocksThatPanic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake(t, func(s *stage) {
-				h := s.must(s.other.NewFairMutex("y").Lock(background, holdfast.FixedLease(2*time.Second)))
+				h := s.Must(s.other.NewFairMutex("y").Lock(background, holdfast.FixedLease(2*time.Second)))
 				wantPanic(s.T, func() {
 					_, _ = holdfast.NewMultiLock(s.x, s.c.NewFairMutex("y")).Lock(background, holdfast.WithHooks(test.call))
 				})
-				s.unlock(s.must(s.theirs.TryLock(background)))
+				s.Unlock(s.Must(s.theirs.TryLock(background)))
 				_ = h.Unlock() // it may have expired
 				s.Wipe()
 			}, holdfast.WithHooks(test.client))

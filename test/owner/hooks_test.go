@@ -129,10 +129,10 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		if s.Kind.Nests {
-			s.unlock(s.lock(h.Context()))
+			s.Unlock(s.lock(h.Context()))
 			l.want(t, "acquire! release! end!")
 		}
-		s.unlock(h)
+		s.Unlock(h)
 		kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
 		l.want(t, "release! end!")
 		if e := l.event("end!"); e.Err != nil || e.Held < 11*time.Second || e.HandedOver {
@@ -140,7 +140,7 @@ func TestHooks(t *testing.T) {
 		}
 		owner := s.detach(s.lock(ctx))
 		l.want(t, "acquire! end!")
-		s.unlock(s.must(s.x.Adopt(ctx, owner)))
+		s.Unlock(s.Must(s.x.Adopt(ctx, owner)))
 		l.want(t, "acquire! release! end!")
 		l.wantNow(t, 0, 0, nil, nil, nil)
 
@@ -150,7 +150,7 @@ func TestHooks(t *testing.T) {
 			kit.Force(t, s.x)
 			<-h.Context().Done()
 			if unlocked {
-				s.lost(h)
+				s.Lost(h)
 			}
 			l.want(t, "acquire! lost! end!")
 			l.wantNow(t, 0, 0, holdfast.ErrLost)
@@ -166,7 +166,7 @@ func TestHooks(t *testing.T) {
 			t.Errorf("lost because of %v, after a renewal that says %v", err, l.event("renew!").Err)
 		}
 		s.d.SetFaults(nil)
-		s.lost(h)
+		s.Lost(h)
 		l.want(t, "")
 		l.wantNow(t, 0, 0, holdfast.ErrLost)
 		h = s.lock(ctx)
@@ -198,7 +198,7 @@ func TestHooks(t *testing.T) {
 		cancel()
 		s.failed(cancelled, context.Canceled)
 		l.wantNow(t, 1, 0)
-		s.unlock(h)
+		s.Unlock(h)
 		h = s.got(granted)
 		l.wantNow(t, 0, 1)
 
@@ -222,7 +222,7 @@ func TestHooksOfAWaiter(t *testing.T) {
 		for ahead := range 3 {
 			var l heard
 			all.Go(func() {
-				s.unlock(s.lock(background, holdfast.WithHooks(l.hooks())))
+				s.Unlock(s.lock(background, holdfast.WithHooks(l.hooks())))
 				if e := l.event("wait"); e.Ahead != ahead || e.Kind != "mutex" || !l.event("acquire").HadToWait {
 					s.Errorf("%+v: want %d ahead", e, ahead)
 				}
@@ -230,7 +230,7 @@ func TestHooksOfAWaiter(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		s.unlock(h)
+		s.Unlock(h)
 		all.Wait()
 	})
 }
@@ -242,33 +242,33 @@ func TestHooksArePairedInsideTheProcess(t *testing.T) {
 		h := s.lock(background)
 		next, third := s.begin(background), s.begin(background)
 		l.wantNow(s.T, 2, 1)
-		s.unlock(h)
+		s.Unlock(h)
 		h = s.got(next)
 		l.wantNow(s.T, 1, 1, nil)
 		kit.Force(s.T, s.x)
 		time.Sleep(time.Minute) // lost, while one waits for it
 		last := s.got(third)
 		l.wantNow(s.T, 0, 1, holdfast.ErrLost)
-		s.lost(h)
-		s.unlock(last)
+		s.Lost(h)
+		s.Unlock(last)
 		l.wantNow(s.T, 0, 0, nil)
 
 		reader := s.c.NewRWMutex("y").RLocker()
 		share := func() (holds [3]*holdfast.Hold) {
 			for i := range holds {
-				holds[i] = s.must(reader.Lock(background))
+				holds[i] = s.Must(reader.Lock(background))
 			}
 			l.wantNow(s.T, 0, 3)
 			return holds
 		}
 		holds := share()
-		s.unlock(holds[0])
+		s.Unlock(holds[0])
 		l.wantNow(s.T, 0, 2, nil)
 		kit.Force(s.T, reader)
 		time.Sleep(time.Minute)
 		l.wantNow(s.T, 0, 0, holdfast.ErrLost, holdfast.ErrLost)
-		s.lost(holds[1])
-		s.lost(holds[2])
+		s.Lost(holds[1])
+		s.Lost(holds[2])
 		l.wantNow(s.T, 0, 0)
 		share()
 		kit.OK(s.T, s.c.Close())
@@ -291,7 +291,7 @@ func TestHooksOfPermits(t *testing.T) {
 		kit.WantError(s.T, latch.Await(background, hooks, holdfast.Wait(time.Second)), holdfast.ErrNotZero)
 		own.want(s.T, "pass wait refuse wait refuse")
 		l.want(s.T, "pass wait refuse wait refuse")
-		h := s.must(permits.Acquire(background, 2))
+		h := s.Must(permits.Acquire(background, 2))
 		kit.Fails(s.T, holdfast.ErrNoPermits)(permits.TryAcquire(background, 1))
 		l.want(s.T, "acquire refuse")
 

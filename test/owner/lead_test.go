@@ -93,7 +93,7 @@ func TestLeadEnds(t *testing.T) {
 			return nil
 		})
 		wantPanic(s.T, func() { lead(nil, 0, func(int) error { panic("told") }) })
-		s.unlock(s.must(s.x.TryLock(background)))
+		s.Unlock(s.Must(s.x.TryLock(background)))
 
 		kit.Away(s.d) // for a while
 		time.AfterFunc(time.Minute, func() { s.d.SetFaults(nil) })

@@ -106,14 +106,14 @@ func TestLogHooksOfALock(t *testing.T) {
 	fake(t, func(s *stage) {
 		h := s.lock(background)
 		next := s.begin(background)
-		s.unlock(h)
+		s.Unlock(h)
 		h = s.got(next)
 		if !l.event("release").HandedOver && !testclient.WithoutHandOver() {
 			s.Error("it was not handed over")
 		}
 		kit.Force(s.T, s.theirs)
 		<-h.Context().Done()
-		s.lost(h)
+		s.Lost(h)
 		l.took()
 		if lines := strings.Join(r.lines(), "\n"); !strings.Contains(lines, `level=ERROR msg="holdfast: lost" owner=`+h.Owner().String()+" ") {
 			s.Errorf("logged %s", lines)
@@ -142,14 +142,14 @@ func TestWaitSaysWhatFor(t *testing.T) {
 					}
 					return l.event("wait").Err
 				}
-				h := s.must(x.Lock(background))
+				h := s.Must(x.Lock(background))
 				next := kit.Waiting(s.T, x, background)
 				for range 2 { // behind another one
 					if err := waitsFor(); !errors.Is(err, holdfast.ErrLocked) || !strings.HasSuffix(err.Error(), "; to nest in it, lock with the context of its hold") {
 						s.Errorf("it waits for: %v", err)
 					}
 				}
-				s.unlock(h)
+				s.Unlock(h)
 				h = <-next
 				kit.WantError(s.T, waitsFor(), holdfast.ErrLocked)
 				next = kit.Waiting(s.T, x, background)
@@ -160,8 +160,8 @@ func TestWaitSaysWhatFor(t *testing.T) {
 					s.Errorf("it waits for: %v", err)
 				}
 				s.d.SetFaults(nil)
-				s.unlock(h)
-				s.unlock(<-next)
+				s.Unlock(h)
+				s.Unlock(<-next)
 			})
 		})
 	}

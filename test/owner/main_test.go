@@ -49,15 +49,10 @@ func fakeNesting(t *testing.T, f func(s *stage), options ...holdfast.ClientOptio
 	kit.FakeNesting(t, func(t *testing.T, w *kit.World) { f(newStage(t, w, options)) })
 }
 
-func (s *stage) must(h *holdfast.Hold, err error) *holdfast.Hold {
-	s.Helper()
-	return kit.Must(s.T)(h, err)
-}
-
 // lock has the first client lock x, and begin has it do so beside other calls.
 func (s *stage) lock(ctx context.Context, options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return s.must(s.x.Lock(ctx, options...))
+	return s.Must(s.x.Lock(ctx, options...))
 }
 
 func (s *stage) begin(ctx context.Context, options ...holdfast.LockOption) <-chan kit.Result {
@@ -68,7 +63,7 @@ func (s *stage) begin(ctx context.Context, options ...holdfast.LockOption) <-cha
 func (s *stage) got(from <-chan kit.Result) *holdfast.Hold {
 	s.Helper()
 	result := <-from
-	return s.must(result.Hold, result.Err)
+	return s.Must(result.Hold, result.Err)
 }
 
 func (s *stage) failed(from <-chan kit.Result, targets ...error) error {
@@ -77,7 +72,7 @@ func (s *stage) failed(from <-chan kit.Result, targets ...error) error {
 	kit.WantError(s.T, result.Err, targets...)
 	if result.Err == nil {
 		s.Error("no error")
-		s.unlock(result.Hold)
+		s.Unlock(result.Hold)
 	}
 	return result.Err
 }
@@ -85,20 +80,7 @@ func (s *stage) failed(from <-chan kit.Result, targets ...error) error {
 // busy has the other client hold x, or its rival.
 func (s *stage) busy(options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return s.must(s.theirs.Lock(background, options...))
-}
-
-func (s *stage) unlock(holds ...*holdfast.Hold) {
-	s.Helper()
-	for _, h := range holds {
-		kit.Unlock(s.T, h)
-	}
-}
-
-// lost checks that a hold says that it was lost.
-func (s *stage) lost(h *holdfast.Hold) {
-	s.Helper()
-	kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
+	return s.Must(s.theirs.Lock(background, options...))
 }
 
 func (s *stage) detach(h *holdfast.Hold) holdfast.Owner {

@@ -21,10 +21,10 @@ func TestHoldsContextIsOfOneLock(t *testing.T) {
 		for _, outer := range []holdfast.Locker{
 			s.c.NewMutex("outer"), s.c.NewRWMutex("outer").RLocker(), holdfast.NewMultiLock(s.c.NewMutex("outer"), s.c.NewFairMutex("outer2")),
 		} {
-			h := s.must(outer.Lock(background))
-			inner := s.must(s.x.TryLock(h.Context()))
+			h := s.Must(outer.Lock(background))
+			inner := s.Must(s.x.TryLock(h.Context()))
 			kit.Fails(s.T, holdfast.ErrLocked)(s.Rival(s.c).TryLock(h.Context()))
-			s.unlock(inner, h)
+			s.Unlock(inner, h)
 		}
 	})
 }
@@ -35,23 +35,23 @@ func TestNestingThroughOtherLocks(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
 		outer := s.lock(background)
 		y, z := s.c.NewMutex("y"), s.c.NewRWMutex("z")
-		between := s.must(y.Lock(outer.Context()))
-		several := s.must(holdfast.NewMultiLock(z, s.c.NewFairMutex("zz")).Lock(between.Context()))
+		between := s.Must(y.Lock(outer.Context()))
+		several := s.Must(holdfast.NewMultiLock(z, s.c.NewFairMutex("zz")).Lock(between.Context()))
 		deeper, cancel := context.WithCancel(context.WithValue(several.Context(), tagKey{}, "deeper"))
 		defer cancel()
 		inner := s.lock(deeper)
 		s.WantCount("x", outer.Owner(), 2)
-		again := s.must(y.Lock(inner.Context()))
+		again := s.Must(y.Lock(inner.Context()))
 		if inner.Owner() != outer.Owner() || again.Owner() != between.Owner() || outer.Owner() == between.Owner() {
 			s.Errorf("nested as %v in a hold of %v, and as %v in one of %v", inner.Owner(), outer.Owner(), again.Owner(), between.Owner())
 		}
 		for _, part := range []holdfast.Locker{z, z.RLocker(), s.c.NewFairMutex("zz")} {
-			s.unlock(s.must(part.TryLock(deeper)))
+			s.Unlock(s.Must(part.TryLock(deeper)))
 		}
 		if s.Kind.Shared() {
 			kit.Fails(s.T, holdfast.ErrReentrant)(s.Rival(s.c).Lock(again.Context()))
 		}
-		s.unlock(again, inner, several, between, outer)
+		s.Unlock(again, inner, several, between, outer)
 	})
 }
 
@@ -60,16 +60,16 @@ func TestWithOwnerByHand(t *testing.T) {
 	fake(t, func(s *stage) {
 		owner, _ := holdfast.OwnerFrom(s.own, s.x)
 		y := s.c.NewMutex("y")
-		a, b := s.lock(s.own), s.must(y.Lock(s.own))
+		a, b := s.lock(s.own), s.Must(y.Lock(s.own))
 		if got, ok := holdfast.OwnerFrom(a.Context(), s.x); got != owner || !ok || a.Owner() != owner || b.Owner() != owner {
 			s.Errorf("owners %v and %v, and OwnerFrom says %v, %v; want %v", a.Owner(), b.Owner(), got, ok, owner)
 		}
-		s.unlock(s.must(y.TryLock(a.Context()))) // the same thread, by hand
+		s.Unlock(s.Must(y.TryLock(a.Context()))) // the same thread, by hand
 		kit.Fails(s.T, holdfast.ErrLocked)(s.x.TryLock(holdfast.WithOwner(a.Context(), s.c.NewOwner())))
 		if got, ok := holdfast.OwnerFrom(background, s.x); ok {
 			s.Errorf("OwnerFrom without one: %v", got)
 		}
-		s.unlock(a, b)
+		s.Unlock(a, b)
 	})
 }
 
@@ -90,7 +90,7 @@ func TestOwnersThatMayNotLock(t *testing.T) {
 		client, number, _ := strings.Cut(h.Owner().String(), ":")
 		last, err := strconv.Atoi(number)
 		kit.OK(s.T, err)
-		s.unlock(h)
+		s.Unlock(h)
 		for _, n := range []int{-1, 0, last + 2, last + 4, last + 5} { // those that NewOwner returns are even; it was called once
 			refused(parse(fmt.Sprint(client, ":", n)))
 		}
@@ -101,7 +101,7 @@ func TestOwnersThatMayNotLock(t *testing.T) {
 		}
 		refused(s.other.NewOwner())
 		kit.Fails(s.T, holdfast.ErrInvalid)(holdfast.NewMultiLock(s.x, s.other.NewMutex("y")).Lock(s.own))
-		s.unlock(s.must(s.x.TryLock(holdfast.WithOwner(background, h.Owner())))) // whose hold has ended
+		s.Unlock(s.Must(s.x.TryLock(holdfast.WithOwner(background, h.Owner())))) // whose hold has ended
 	})
 }
 
@@ -111,7 +111,7 @@ func TestForgottenHold(t *testing.T) {
 	fakeKinds(t, func(s *stage) {
 		told := 0
 		hooks := holdfast.WithHooks(holdfast.Hooks{OnLost: func(context.Context, holdfast.Event) { told++ }})
-		h := s.must(s.x.TryLock(background, holdfast.FixedLease(50*time.Millisecond), hooks))
+		h := s.Must(s.x.TryLock(background, holdfast.FixedLease(50*time.Millisecond), hooks))
 		under := context.WithoutCancel(h.Context())
 		<-h.Context().Done()
 		deadline := h.Deadline()
@@ -120,7 +120,7 @@ func TestForgottenHold(t *testing.T) {
 			kit.Fails(s.T, holdfast.ErrLost)(s.x.TryLock(under))
 		}
 		seen := kit.Count(s.d)
-		s.lost(h)
+		s.Lost(h)
 		kit.WantError(s.T, h.Unlock(), holdfast.ErrNotHeld)
 		kit.OK(s.T, s.c.Close())
 		if n := seen.All(); n > 0 {
@@ -147,14 +147,14 @@ func TestLateReleaseAfterLoss(t *testing.T) {
 			<-h.Context().Done()
 			time.Sleep(2500 * time.Millisecond)
 			kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
-			s.lost(h)
-			next := s.must(again.Lock(s.own))
+			s.Lost(h)
+			next := s.Must(again.Lock(s.own))
 			time.Sleep(time.Second)
 			if beside, err := s.theirs.TryLock(background); err == nil {
 				if next.Context().Err() == nil {
 					s.Errorf("two inside, in %v", again.Name())
 				}
-				s.unlock(beside)
+				s.Unlock(beside)
 			}
 			_ = next.Unlock() // it may be lost
 		}
@@ -203,10 +203,10 @@ func TestForgottenTooEarly(t *testing.T) {
 		h := s.duringRenewal()
 		nested := s.lock(holdfast.WithOwner(background, h.Owner()), holdfast.FixedLease(time.Hour))
 		time.Sleep(time.Second)
-		s.unlock(h)
+		s.Unlock(h)
 		<-nested.Context().Done()
 		time.Sleep(time.Second)
-		s.lost(nested)
+		s.Lost(nested)
 		time.Sleep(time.Second)
 		s.WantCount("x", nested.Owner(), 0)
 	}, holdfast.WithMargin(10*time.Second))
@@ -222,7 +222,7 @@ func TestTokensOfOneOwner(t *testing.T) {
 		h := s.lock(s.own)
 		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
 		nested := s.begin(s.own)
-		s.unlock(h)
+		s.Unlock(h)
 		n := s.got(nested)
 		s.WantCount("x", n.Owner(), 1)
 		kit.Once(s.d, "release", memdriver.Fault{DelayReply: 500 * time.Millisecond})
@@ -232,6 +232,6 @@ func TestTokensOfOneOwner(t *testing.T) {
 		if n.Token() < h.Token() || next.Token() <= n.Token() {
 			s.Errorf("token %d, nested %d, the next run's %d", h.Token(), n.Token(), next.Token())
 		}
-		s.unlock(next)
+		s.Unlock(next)
 	})
 }

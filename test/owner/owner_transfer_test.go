@@ -24,7 +24,7 @@ func (s *stage) adopt(l kit.AnyLock, owner holdfast.Owner, options ...holdfast.T
 	s.Helper()
 	told, err := holdfast.ParseOwner(owner.String())
 	kit.OK(s.T, err)
-	return s.must(l.Adopt(background, told, options...))
+	return s.Must(l.Adopt(background, told, options...))
 }
 
 // A hold goes from one process to another, and nobody gets in between.
@@ -61,9 +61,9 @@ func TestTransfer(t *testing.T) {
 		s.WantCount("x", adopted.Owner(), 1)
 		kit.Fails(s.T, holdfast.ErrNotHeld)(taker.Adopt(background, owner))
 		if s.Kind.Nests {
-			s.unlock(s.must(taker.TryLock(adopted.Context())))
+			s.Unlock(s.Must(taker.TryLock(adopted.Context())))
 		}
-		s.unlock(adopted)
+		s.Unlock(adopted)
 		s.WantCount("x", adopted.Owner(), 0)
 		if got, has := holdfast.OwnerFrom(context.WithoutCancel(adopted.Context()), taker); has {
 			s.Errorf("its context still speaks for %v", got)
@@ -84,26 +84,26 @@ func TestTransferRefused(t *testing.T) {
 			}
 		}
 		kit.Fails(s.T, holdfast.ErrNotHeld)(taker.Adopt(background, s.c.NewOwner()))
-		h := s.must(s.x.TryLock(background))
+		h := s.Must(s.x.TryLock(background))
 		nested := s.lock(h.Context())
 		refused(holdfast.ErrReentrant, h, nested)
-		s.unlock(nested)
+		s.Unlock(nested)
 		s.WantCount("x", h.Owner(), 1)
 		if s.Kind.Mode == "write" {
-			reading := s.must(s.Kind.Readers(s.c, "x").Lock(h.Context()))
+			reading := s.Must(s.Kind.Readers(s.c, "x").Lock(h.Context()))
 			refused(holdfast.ErrReentrant, h, reading)
 			kit.Fails(s.T, holdfast.ErrReentrant)(taker.Adopt(background, h.Owner()))
 			kit.Fails(s.T, holdfast.ErrReentrant)(s.Kind.Readers(s.other, "x").Adopt(background, h.Owner()))
-			s.unlock(reading)
+			s.Unlock(reading)
 		}
-		s.unlock(h)
+		s.Unlock(h)
 		short := s.lock(background, holdfast.FixedLease(time.Second))
 		<-short.Context().Done()
 		refused(holdfast.ErrLost, short)
 		permits := s.c.NewPermitSemaphore("s", holdfast.Permits(1))
-		permit, several := s.must(permits.TryLock(background)), s.must(holdfast.NewMultiLock(s.c.NewMutex("m"), s.x).Lock(background))
+		permit, several := s.Must(permits.TryLock(background)), s.Must(holdfast.NewMultiLock(s.c.NewMutex("m"), s.x).Lock(background))
 		refused(holdfast.ErrInvalid, permit, several)
-		s.unlock(permit, several)
+		s.Unlock(permit, several)
 		s.Do("DEL", "s", "{s}:timeout", "holdfast_calls:{s}")
 	})
 }
@@ -121,10 +121,10 @@ func TestTheftIsTold(t *testing.T) {
 		adopted := s.adopt(taker, h.Owner())
 		time.Sleep(100 * time.Millisecond)
 		kit.WantLost(s.T, h)
-		s.lost(h)
+		s.Lost(h)
 		time.Sleep(5 * time.Second)
 		s.WantCount("x", adopted.Owner(), 1) // the loser's Unlock takes nothing along
-		s.unlock(adopted)
+		s.Unlock(adopted)
 	})
 }
 
@@ -136,7 +136,7 @@ func TestTransferWaitsForWhatIsOnItsWay(t *testing.T) {
 		late := func() { kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond}) }
 		goes := func(h *holdfast.Hold) {
 			owner := s.detach(h)
-			s.unlock(s.adopt(taker, owner))
+			s.Unlock(s.adopt(taker, owner))
 			for range 100 {
 				time.Sleep(50 * time.Millisecond)
 				s.WantCount("x", owner, 0)
@@ -147,7 +147,7 @@ func TestTransferWaitsForWhatIsOnItsWay(t *testing.T) {
 		if s.Kind.Mode == "write" {
 			h := s.lock(background)
 			late()
-			s.unlock(s.must(s.Kind.Readers(s.c, "x").Lock(h.Context())))
+			s.Unlock(s.Must(s.Kind.Readers(s.c, "x").Lock(h.Context())))
 			goes(h)
 		}
 	})
@@ -178,12 +178,12 @@ func TestTransferWithLostAnswers(t *testing.T) {
 					adopted := s.adopt(taker, owner)
 					s.WantCount("x", adopted.Owner(), 1)
 					if s.Kind.Nests {
-						nested := s.must(taker.Lock(adopted.Context()))
+						nested := s.Must(taker.Lock(adopted.Context()))
 						time.Sleep(time.Second) // what is late arrives
 						s.WantCount("x", adopted.Owner(), 2)
-						s.unlock(s.must(taker.Lock(adopted.Context())), nested)
+						s.Unlock(s.Must(taker.Lock(adopted.Context())), nested)
 					}
-					s.unlock(adopted)
+					s.Unlock(adopted)
 				} else {
 					time.AfterFunc(test.wait, cancel)
 					kit.Fails(s.T, context.Canceled)(taker.Adopt(ctx, owner))
@@ -212,7 +212,7 @@ func TestTransferEndsTheGiversLease(t *testing.T) {
 		d.SetFaults(nil)
 		time.Sleep(5 * time.Second)
 		s.WantCount("x", adopted.Owner(), 0)
-		s.lost(adopted)
+		s.Lost(adopted)
 	})
 }
 

@@ -36,7 +36,7 @@ func TestTryLockOfABusyOwnerInTime(t *testing.T) {
 		s.within(start, 6*time.Second)
 		s.failed(first, context.Canceled)
 		s.d.SetFaults(nil)
-		s.unlock(theirs)
+		s.Unlock(theirs)
 	})
 }
 
@@ -47,18 +47,18 @@ func TestMultiLockLeavesTheOthersToUnlock(t *testing.T) {
 		fake(t, func(s *stage) {
 			ctx, cancel := context.WithCancel(s.own)
 			y := s.c.NewMutex("y")
-			theirs := s.must(s.other.NewMutex("y").Lock(background))
+			theirs := s.Must(s.other.NewMutex("y").Lock(background))
 			kit.Once(s.d, "acquire", fault)
 			x := s.lock(ctx)
 			two := kit.Begin(func() (*holdfast.Hold, error) { return y.Lock(ctx) })
 			both := kit.Begin(func() (*holdfast.Hold, error) { return holdfast.NewMultiLock(s.x, y).TryLock(ctx) })
 			start := time.Now()
-			s.unlock(x)
+			s.Unlock(x)
 			s.within(start, time.Second)
 			cancel()
 			<-two
 			<-both
-			s.unlock(theirs)
+			s.Unlock(theirs)
 		})
 	}
 }
@@ -79,10 +79,10 @@ func TestUnlockBesideALaterLoss(t *testing.T) {
 		})
 		two := s.begin(s.own, holdfast.FixedLease(time.Second))
 		time.Sleep(100 * time.Millisecond)
-		s.unlock(one)
+		s.Unlock(one)
 		later := s.got(two)
 		kit.WantLost(s.T, later)
-		s.lost(later)
+		s.Lost(later)
 		time.Sleep(time.Minute)
 	})
 }
@@ -97,7 +97,7 @@ func TestUnlockOfWhatWasTaken(t *testing.T) {
 		cancel()
 		s.failed(two, context.Canceled)
 		kit.Force(s.T, s.Lock(s.other))
-		s.lost(one)
+		s.Lost(one)
 	})
 }
 
@@ -109,9 +109,9 @@ func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
 		two, three := s.begin(s.own), s.begin(s.own)
 		kit.Force(s.T, s.Lock(s.other))
 		time.Sleep(10 * time.Millisecond)
-		s.lost(one)
+		s.Lost(one)
 		s.failed(two, holdfast.ErrLost)
-		s.unlock(s.got(three))
+		s.Unlock(s.got(three))
 	})
 }
 
@@ -151,11 +151,11 @@ func TestLockInAHoldThatHasExpired(t *testing.T) {
 			time.Sleep(900 * time.Millisecond)
 			kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
 			two := s.begin(ctx)
-			s.unlock(one)
+			s.Unlock(one)
 			if err := s.failed(two, holdfast.ErrNotHeld); errors.Is(err, holdfast.ErrLost) != byHand {
 				s.Errorf("by hand %v: %v", byHand, err)
 			}
-			s.unlock(s.lock(s.own))
+			s.Unlock(s.lock(s.own))
 		}
 	})
 }
@@ -168,12 +168,12 @@ func TestLockWhoseOuterHoldEndsBeforeItsTurn(t *testing.T) {
 		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
 		first := s.begin(ctx)
 		second := kit.Begin(func() (*holdfast.Hold, error) { return s.x.TryLock(ctx) })
-		s.unlock(outer)
+		s.Unlock(outer)
 		inner := s.got(first)
 		if err := s.failed(second, holdfast.ErrNotHeld); errors.Is(err, holdfast.ErrLost) {
 			s.Errorf("TryLock: %v", err)
 		}
-		s.unlock(inner)
+		s.Unlock(inner)
 	})
 }
 
@@ -196,7 +196,7 @@ func TestMaxHoldOfALockInOneThatEnded(t *testing.T) {
 			time.Sleep(step.asked)
 			kit.OnceFrom(s.d, "acquire", start.Add(step.reached), step.fault)
 			two := s.begin(s.own)
-			s.unlock(one)
+			s.Unlock(one)
 			got := <-two
 			err := got.Err
 			if err == nil {
@@ -226,7 +226,7 @@ func TestCountsOfOneOwner(t *testing.T) {
 		s.WantCount("x", one.Owner(), 2)
 		time.Sleep(time.Second) // the first send of the Unlock arrives
 		s.WantCount("x", one.Owner(), 2)
-		s.unlock(s.must(s.x.TryLock(s.own)), one, two)
+		s.Unlock(s.Must(s.x.TryLock(s.own)), one, two)
 		time.Sleep(time.Minute)
 	})
 }
@@ -247,7 +247,7 @@ func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 		}
 		cancel()
 		s.failed(first, context.Canceled)
-		s.unlock(theirs)
+		s.Unlock(theirs)
 
 		h := s.lock(s.own)
 		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
@@ -272,7 +272,7 @@ func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
 			return memdriver.Fault{LoseRequest: call.Script.Name() == "acquire"}
 		})
 		s.d.LoseMessages(s.Kind.ByMessage) // or no call would be needed
-		s.unlock(theirs)
+		s.Unlock(theirs)
 		s.failed(first, holdfast.ErrLocked)
 		for i := range 9 {
 			wait := []time.Duration{0, time.Second, 3 * time.Second}[i%3] // 0: TryLock

@@ -28,22 +28,22 @@ func (s *stage) shutdown() (ends func()) {
 func TestShutdown(t *testing.T) {
 	fakeKinds(t, func(s *stage) {
 		h := s.lock(background)
-		busy := s.must(s.other.NewMutex("busy").Lock(background))
+		busy := s.Must(s.other.NewMutex("busy").Lock(background))
 		waits := kit.Begin(func() (*holdfast.Hold, error) { return s.c.NewMutex("busy").Lock(background) })
 		done := kit.BeginShutdown(s.c)
 		s.failed(waits, holdfast.ErrClosed)
 		kit.Fails(s.T, holdfast.ErrClosed)(s.c.NewMutex("new").TryLock(background))
 		kit.WantError(s.T, s.c.NewUnleasedSemaphore("s").TryAcquire(background, 1), holdfast.ErrClosed)
 		if s.Kind.Nests {
-			s.unlock(s.lock(h.Context()))
+			s.Unlock(s.lock(h.Context()))
 		}
 		time.Sleep(2 * time.Minute)
 		kit.Nothing(s.T, done, "it did not wait")
 		start := time.Now()
-		s.unlock(h)
+		s.Unlock(h)
 		kit.OK(s.T, <-done)
 		s.within(start, 200*time.Millisecond)
-		s.unlock(busy)
+		s.Unlock(busy)
 	})
 }
 
@@ -53,7 +53,7 @@ func TestShutdownIsBounded(t *testing.T) {
 	fake(t, func(s *stage) {
 		h := s.lock(background)
 		for i := range 12 {
-			s.must(s.c.NewMutex(fmt.Sprintf("{x}%d", 10+i)).Lock(background))
+			s.Must(s.c.NewMutex(fmt.Sprintf("{x}%d", 10+i)).Lock(background))
 		}
 		ctx, cancel := context.WithTimeout(background, time.Minute)
 		defer cancel()
@@ -68,7 +68,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		kit.WantError(s.T, context.Cause(h.Context()), holdfast.ErrClosed)
 		s.WantReply("0", "EXISTS", "x")
 
-		s.must(s.theirs.Lock(background, holdfast.FixedLease(time.Second)))
+		s.Must(s.theirs.Lock(background, holdfast.FixedLease(time.Second)))
 		time.Sleep(2 * time.Second)
 		start = time.Now()
 		kit.OK(s.T, s.other.Shutdown(background))
@@ -80,14 +80,14 @@ func TestShutdownIsBounded(t *testing.T) {
 func TestShutdownLetsWritersRead(t *testing.T) {
 	fake(t, func(s *stage) {
 		m := s.c.NewRWMutex("x")
-		write := s.must(m.Lock(background))
+		write := s.Must(m.Lock(background))
 		done := kit.BeginShutdown(s.c)
 		synctest.Wait()
-		s.unlock(s.must(m.RLock(write.Context())))
-		read := s.must(m.Downgrade(write))
+		s.Unlock(s.Must(m.RLock(write.Context())))
+		read := s.Must(m.Downgrade(write))
 		time.Sleep(time.Minute)
 		kit.Nothing(s.T, done, "it did not wait for the reader")
-		s.unlock(read)
+		s.Unlock(read)
 		kit.OK(s.T, <-done)
 	})
 }
@@ -96,18 +96,18 @@ func TestShutdownLetsWritersRead(t *testing.T) {
 // and Shutdown waits for it. One that is nested waits for its turn through Shutdown.
 func TestShutdownLetsInWhatWasNested(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
-		kept := s.must(s.Mutex(s.c, "z").Lock(background))
+		kept := s.Must(s.Mutex(s.c, "z").Lock(background))
 		outer, inner := s.lock(s.own), s.lock(s.own)
 		ends := s.shutdown()
 		kit.Once(s.d, "release", memdriver.Fault{DelayReply: 1500 * time.Millisecond})
 		unlocked := kit.Aside(inner.Unlock)
 		waits := s.begin(s.own)
-		s.unlock(outer)
+		s.Unlock(outer)
 		kit.OK(s.T, <-unlocked)
 		h := s.got(waits)
-		s.unlock(kept)
+		s.Unlock(kept)
 		kit.Fails(s.T, holdfast.ErrClosed)(s.x.TryLock(holdfast.WithOwner(background, s.c.NewOwner())))
-		s.unlock(h)
+		s.Unlock(h)
 		ends()
 	})
 }
@@ -122,11 +122,11 @@ func TestShutdownEndsWhatWasNotNested(t *testing.T) {
 		ends := s.shutdown()
 		s.failed(third, holdfast.ErrClosed)
 		if two := <-second; two.Err == nil {
-			s.unlock(two.Hold) // it was on its way
+			s.Unlock(two.Hold) // it was on its way
 		} else {
 			kit.WantError(s.T, two.Err, holdfast.ErrClosed)
 		}
-		s.unlock(one)
+		s.Unlock(one)
 		ends()
 	})
 }
@@ -134,13 +134,13 @@ func TestShutdownEndsWhatWasNotNested(t *testing.T) {
 // One whose owner has lost the lock is not nested.
 func TestShutdownLetsNothingNestInWhatIsLost(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
-		kept := s.must(s.Mutex(s.c, "z").Lock(background))
+		kept := s.Must(s.Mutex(s.c, "z").Lock(background))
 		lost := s.lock(s.own, holdfast.FixedLease(time.Second))
 		<-lost.Context().Done()
 		ends := s.shutdown()
 		kit.Fails(s.T, holdfast.ErrClosed)(s.x.Lock(s.own))
-		s.lost(lost)
-		s.unlock(kept)
+		s.Lost(lost)
+		s.Unlock(kept)
 		ends()
 	})
 }
@@ -148,13 +148,13 @@ func TestShutdownLetsNothingNestInWhatIsLost(t *testing.T) {
 // TestShutdownBeforeTheNextAttempt: nobody has answered the first one, and no other is made.
 func TestShutdownBeforeTheNextAttempt(t *testing.T) {
 	fakeKinds(t, func(s *stage) {
-		kept := s.must(s.Mutex(s.c, "z").Lock(background))
+		kept := s.Must(s.Mutex(s.c, "z").Lock(background))
 		kit.Once(s.d, "acquire", memdriver.Fault{LoseRequest: true})
 		waits := s.begin(background)
 		time.Sleep(100 * time.Millisecond)
 		ends := s.shutdown()
 		s.failed(waits, holdfast.ErrClosed)
-		s.unlock(kept)
+		s.Unlock(kept)
 		ends()
 	})
 }
@@ -166,8 +166,8 @@ func TestPermitsOption(t *testing.T) {
 	fake(t, func(s *stage) {
 		seen := kit.Count(s.d)
 		permits, more := s.c.NewPermitSemaphore("x", holdfast.Permits(3)), s.c.NewPermitSemaphore("x", holdfast.Permits(5))
-		h := s.must(permits.Acquire(background, 2))
-		s.unlock(s.must(permits.Lock(background)))
+		h := s.Must(permits.Acquire(background, 2))
+		s.Unlock(s.Must(permits.Lock(background)))
 		if n := seen.Of("set"); n != 1 {
 			s.Errorf("set %d times", n)
 		}
@@ -185,9 +185,9 @@ func TestPermitsOption(t *testing.T) {
 			s.Errorf("told %s", told)
 		}
 		kit.OK(s.T, permits.SetPermits(background, 5))
-		rest := s.must(more.Acquire(background, 3))
+		rest := s.Must(more.Acquire(background, 3))
 		refused(": all 5 are held")
-		s.unlock(h, rest)
+		s.Unlock(h, rest)
 		for _, bad := range []holdfast.SemaphoreOption{nil, holdfast.Permits(0), holdfast.Permits(-1), holdfast.Permits(holdfast.MaxCount + 1)} {
 			kit.Fails(s.T, holdfast.ErrInvalid)(s.c.NewPermitSemaphore("x", bad).Lock(background))
 			kit.WantError(s.T, s.c.NewUnleasedSemaphore("y", bad).TryAcquire(background, 1), holdfast.ErrInvalid)

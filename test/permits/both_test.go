@@ -204,13 +204,13 @@ func TestL22_NoPermitsAreRefused(t *testing.T) {
 		}
 		for _, n := range []int{0, -1, holdfast.MaxCount + 1} {
 			invalid(u.Acquire(background, n), u.TryAcquire(background, n), u.Release(n))
-			invalid(errOf(u.ReleaseIfExists(n)), errOf(l.TrySetCount(background, n)))
+			invalid(kit.ErrOf(u.ReleaseIfExists(n)), kit.ErrOf(l.TrySetCount(background, n)))
 		}
 		for _, n := range []int{0, -1, holdfast.MaxPermitsPerHold + 1} {
-			invalid(errOf(p.Acquire(background, n)), errOf(p.TryAcquire(background, n)))
+			invalid(kit.ErrOf(p.Acquire(background, n)), kit.ErrOf(p.TryAcquire(background, n)))
 		}
-		invalid(errOf(u.TrySetPermits(background, -1)), u.AddPermits(background, -holdfast.MaxCount-1))
-		invalid(errOf(p.TrySetPermits(background, -1)), p.SetPermits(background, -1), u.Acquire(background, 1, nil),
+		invalid(kit.ErrOf(u.TrySetPermits(background, -1)), u.AddPermits(background, -holdfast.MaxCount-1))
+		invalid(kit.ErrOf(p.TrySetPermits(background, -1)), p.SetPermits(background, -1), u.Acquire(background, 1, nil),
 			p.AddPermits(background, holdfast.MaxCount+1),
 			p.ReleasePermits(background), p.ExtendPermit(background, kit.PermitID("00000000000000000000000000000000"), 0),
 			l.Await(background, nil))

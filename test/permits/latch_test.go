@@ -43,11 +43,11 @@ func TestLatchCountsDown(t *testing.T) {
 		s.WantReply("0", "EXISTS", "x")
 		kit.OK(s.T, l.CountDown(), l.Await(background))
 		want(s.T, 0)(kit.Remaining(l))
-		wantDid(s.T, true)(l.TrySetCount(background, 2))
-		wantDid(s.T, false)(l.TrySetCount(background, 3))
+		kit.WantDid(s.T, true)(l.TrySetCount(background, 2))
+		kit.WantDid(s.T, false)(l.TrySetCount(background, 3))
 		s.WantReply("2", "GET", "x")
-		wantDid(s.T, true)(l.Delete(background))
-		wantDid(s.T, false)(l.Delete(background))
+		kit.WantDid(s.T, true)(l.Delete(background))
+		kit.WantDid(s.T, false)(l.Delete(background))
 	})
 }
 
@@ -93,7 +93,7 @@ func TestLatchCountsNothingLate(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
 		kit.Once(s.d, "down", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
 		kit.OK(s.T, s.latch.CountDown()) // its second send is answered after 2 s
-		wantDid(s.T, true)(s.other.NewLatch("x").TrySetCount(background, 2))
+		kit.WantDid(s.T, true)(s.other.NewLatch("x").TrySetCount(background, 2))
 		time.Sleep(time.Second)
 		want(s.T, 2)(kit.Remaining(s.latch))
 	})
@@ -106,11 +106,11 @@ func TestLatchAnnouncements(t *testing.T) {
 		announced := s.announced("redisson_countdownlatch__channel__{{a}b}")
 		l := s.c.NewLatch("{a}b")
 		for range 2 {
-			wantDid(s.T, true)(l.TrySetCount(background, 2))
+			kit.WantDid(s.T, true)(l.TrySetCount(background, 2))
 			kit.OK(s.T, l.CountDown(), l.CountDown(), l.CountDown())
 		}
-		wantDid(s.T, true)(l.TrySetCount(background, 2))
-		wantDid(s.T, true)(l.Delete(background))
+		kit.WantDid(s.T, true)(l.TrySetCount(background, 2))
+		kit.WantDid(s.T, true)(l.Delete(background))
 		announced("1", "0", "1", "0", "1", "1")
 	})
 }
@@ -127,7 +127,7 @@ func TestL14_EveryEndEndsTheWait(t *testing.T) {
 		"counted down":                 {func(s *stage) { kit.OK(s.T, s.latch.CountDown()) }, false, 0, 0},
 		"counted down, not heard":      {func(s *stage) { kit.OK(s.T, s.latch.CountDown()) }, true, time.Hour, 3 * time.Second},
 		"counted down, heard of later": {func(s *stage) { kit.OK(s.T, s.latch.CountDown()) }, true, 500 * time.Millisecond, 500 * time.Millisecond},
-		"deleted":                      {func(s *stage) { wantDid(s.T, true)(s.latch.Delete(background)) }, false, 0, 0},
+		"deleted":                      {func(s *stage) { kit.WantDid(s.T, true)(s.latch.Delete(background)) }, false, 0, 0},
 		"DEL":                          {func(s *stage) { s.Do("DEL", "x") }, false, 0, 3 * time.Second},
 		"expired":                      {func(s *stage) { s.Do("PEXPIRE", "x", "10500") }, false, 0, 10505 * time.Millisecond},
 		"counted down, and set anew":   {setAnew, false, 0, 3 * time.Second},
@@ -156,7 +156,7 @@ func TestL14_EveryEndEndsTheWait(t *testing.T) {
 func setAnew(s *stage) {
 	l := s.other.NewLatch("x")
 	kit.OK(s.T, l.CountDown())
-	wantDid(s.T, true)(l.TrySetCount(background, 5))
+	kit.WantDid(s.T, true)(l.TrySetCount(background, 5))
 }
 
 // L14: nor does it keep one who came while another waited, and who never looked by itself before.
@@ -181,7 +181,7 @@ func TestL14_SetAnewBeforeTheNextInLineLooks(t *testing.T) {
 // The same of one that expires, which nothing announces and no call notes.
 func TestL14_SetAnewAfterItHasExpired(t *testing.T) {
 	on(t, "latch", 2, func(s *stage) {
-		wantDid(s.T, true)(s.latch.Expire(background, 10*time.Second))
+		kit.WantDid(s.T, true)(s.latch.Expire(background, 10*time.Second))
 		awaited := kit.Aside(func() error { return s.latch.Await(background, holdfast.Wait(time.Minute)) })
 		time.Sleep(9990 * time.Millisecond)
 		for set := false; !set; time.Sleep(100 * time.Microsecond) { // before the waiter looks, a millisecond later

@@ -58,7 +58,7 @@ func TestCloseDuringDelete(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
 		c, d := s.Client(holdfast.WithTimeout(300 * time.Millisecond))
 		kit.Once(d, "delete", memdriver.Fault{DelayRequest: time.Minute})
-		gone := refusing(s.T, func() error { return errOf(c.NewPermitSemaphore("x").Delete(background)) }, holdfast.ErrClosed)
+		gone := refusing(s.T, func() error { return kit.ErrOf(c.NewPermitSemaphore("x").Delete(background)) }, holdfast.ErrClosed)
 		time.Sleep(105 * time.Millisecond)
 		start := time.Now()
 		kit.OK(s.T, c.Close())
@@ -76,7 +76,7 @@ func TestDeleteTellsHoldersFirst(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		kit.Once(s.d, "delete", memdriver.Fault{LoseRequest: true})
 		start := time.Now()
-		returned := kit.Aside(func() error { return errOf(s.permits.Delete(background)) })
+		returned := kit.Aside(func() error { return kit.ErrOf(s.permits.Delete(background)) })
 		lostWithin(s.T, other, start, 0, 2100*time.Millisecond) // its second send was answered 100 ms ago
 		time.Sleep(10 * time.Millisecond)
 		kit.WantLost(s.T, own)
@@ -111,6 +111,6 @@ func TestGivenUpUnderWay(t *testing.T) {
 			s.T.Errorf("%v, %v", set, err)
 		}
 		s.WantReply("3", "GET", "x")
-		kit.OK(s.T, errOf(s.latch.Delete(background)))
+		kit.OK(s.T, kit.ErrOf(s.latch.Delete(background)))
 	})
 }

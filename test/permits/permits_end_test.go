@@ -23,7 +23,7 @@ func (s *stage) made(n int) {
 // expire has the other client let the semaphore live for so long.
 func (s *stage) expire(d time.Duration) {
 	s.T.Helper()
-	wantDid(s.T, true)(s.theirs.Expire(background, d))
+	kit.WantDid(s.T, true)(s.theirs.Expire(background, d))
 }
 
 // An answer that was under way while the semaphore got another end says nothing about that: it
@@ -144,7 +144,7 @@ func TestHoldsEndWithTheirSemaphore(t *testing.T) {
 func TestPermitInTheLastMillisecond(t *testing.T) {
 	for _, permits := range []int{1, 2} {
 		on(t, "", 0, func(s *stage) {
-			wantDid(s.T, true)(s.permits.TrySetPermits(background, 4))
+			kit.WantDid(s.T, true)(s.permits.TrySetPermits(background, 4))
 			s.Do("PEXPIRE", "x", "10")
 			for s.Do("PTTL", "x") != "0" {
 				time.Sleep(100 * time.Microsecond)

@@ -37,7 +37,7 @@ func TestReleaseByIDIsToldAtOnce(t *testing.T) {
 				lostWithin(s.T, two, start, 0, row.most)
 				kit.OK(s.T, one.Context().Err())
 				start = time.Now()
-				wantDid(s.T, true)(s.theirs.ForceUnlock(background))
+				kit.WantDid(s.T, true)(s.theirs.ForceUnlock(background))
 				lostWithin(s.T, one, start, 0, row.most)
 				s.d.LoseMessages(false)
 				s.WantReply("3", "GET", "x")
@@ -178,12 +178,12 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 				s.T.Errorf("as of a lock: %+v", locked)
 			}
 		}
-		try := func(n int) error { return errOf(p.TryAcquire(background, n)) }
+		try := func(n int) error { return kit.ErrOf(p.TryAcquire(background, n)) }
 		wait := holdfast.Wait(5 * time.Second)
 
 		unset := holdfast.PermitsError{Name: "x", Wanted: 1, Unset: true, TTL: holdfast.NoExpiry}
 		refused(try(1), unset, "Permits(n)")
-		refused(errOf(p.Acquire(background, 1, wait)), unset, "nobody has set")
+		refused(kit.ErrOf(p.Acquire(background, 1, wait)), unset, "nobody has set")
 		synctest.Wait() // it has left the line
 		kit.OK(s.T, p.SetPermits(background, 0))
 		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, TTL: holdfast.NoExpiry}, "1 wanted, but it has 0 in all")
@@ -192,14 +192,14 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		h := s.acquire(4, holdfast.FixedLease(time.Hour))
 		refused(try(3), holdfast.PermitsError{Name: "x", Wanted: 3, Available: 1, Total: 5, TTL: time.Hour}, "3 wanted, 1 of 5 available")
 		ctx, cancel := context.WithCancel(background)
-		gone := refusing(s.T, func() error { return errOf(p.Acquire(ctx, 5)) }, context.Canceled)
+		gone := refusing(s.T, func() error { return kit.ErrOf(p.Acquire(ctx, 5)) }, context.Canceled)
 		refused(try(1), holdfast.PermitsError{Name: "x", Wanted: 1, Available: 1, Total: 5, Reserved: 5, TTL: time.Hour},
 			"1 wanted and 1 available, but 5 are reserved for one who has waited longer")
 		cancel()
 		gone()
 		synctest.Wait()
 		kit.OK(s.T, p.AddPermits(background, -3))
-		refused(errOf(p.Acquire(background, 1, wait)),
+		refused(kit.ErrOf(p.Acquire(background, 1, wait)),
 			holdfast.PermitsError{Name: "x", Wanted: 1, Available: -2, Total: 2, TTL: time.Hour - 4*1001*time.Millisecond}, "all 4 are held")
 		synctest.Wait()
 		kit.Unlock(s.T, h)
@@ -209,7 +209,7 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 		kit.OK(s.T, plain.Release(2))
 		refused(plain.Acquire(background, 3, wait),
 			holdfast.PermitsError{Name: "y", Wanted: 3, Available: 2, Total: -1, TTL: holdfast.NoExpiry}, "3 wanted, 2 available")
-		kit.OK(s.T, errOf(plain.Delete(background)))
+		kit.OK(s.T, kit.ErrOf(plain.Delete(background)))
 	})
 }
 
@@ -218,7 +218,7 @@ func TestWhyThereAreNoPermits(t *testing.T) {
 func TestLostPermitsAreSetAgain(t *testing.T) {
 	for name, acquire := range map[string]func(c *holdfast.Client) error{
 		"leased": func(c *holdfast.Client) error {
-			return errOf(c.NewPermitSemaphore("x", holdfast.Permits(1)).Acquire(background, 1, holdfast.Wait(time.Minute)))
+			return kit.ErrOf(c.NewPermitSemaphore("x", holdfast.Permits(1)).Acquire(background, 1, holdfast.Wait(time.Minute)))
 		},
 		"unleased": func(c *holdfast.Client) error {
 			return c.NewUnleasedSemaphore("x", holdfast.Permits(1)).Acquire(background, 1, holdfast.Wait(time.Minute))

@@ -51,7 +51,7 @@ func TestPermitsAreRenewed(t *testing.T) {
 func TestPermitsRenewalsInOneBatch(t *testing.T) {
 	on(t, "permits", 9, func(s *stage) {
 		y := s.c.NewPermitSemaphore("y")
-		wantDid(s.T, true)(y.TrySetPermits(background, 4))
+		kit.WantDid(s.T, true)(y.TrySetPermits(background, 4))
 		holds := []*holdfast.Hold{s.acquire(3), kit.Must(s.T)(y.Acquire(background, 4)), s.acquire(1), s.acquire(5)}
 		kit.OK(s.T, s.permits.ReleasePermits(background, holds[2].PermitIDs()[0]))
 		s.Do("DEL", "{y}:timeout")
@@ -227,13 +227,13 @@ func TestPermitsByID(t *testing.T) {
 		if err != nil || len(found.Holders) != 1 || !found.HeldBy(kept.PermitIDs()[0]) || found.Holders[0].TTL != 30*time.Second || found.TTL != holdfast.NoExpiry {
 			w.T.Errorf("Inspect: %+v, %v", found, err)
 		}
-		wantDid(w.T, true)(s.ForceUnlock(background))
+		kit.WantDid(w.T, true)(s.ForceUnlock(background))
 		synctest.Wait()
 		if kept.Context().Err() == nil {
 			w.T.Error("the holder was not told")
 		}
 		w.WantReply("4", "GET", "x")
-		wantDid(w.T, false)(s.ForceUnlock(background))
+		kit.WantDid(w.T, false)(s.ForceUnlock(background))
 		for _, l := range []holdfast.Locker{y, holdfast.NewMultiLock(s, w.c.NewMutex("z"))} { // though a part of this is one of the semaphore's
 			other := kit.Must(w.T)(l.Lock(background))
 			if ids := other.PermitIDs(); ids != nil {
@@ -288,7 +288,7 @@ func TestPermitsAreNotReentrant(t *testing.T) {
 func TestPermitsAtClose(t *testing.T) {
 	on(t, "permits", 2, func(s *stage) {
 		h := s.acquire(2)
-		gone := refusing(s.T, func() error { return errOf(s.permits.Acquire(background, 2)) }, holdfast.ErrClosed)
+		gone := refusing(s.T, func() error { return kit.ErrOf(s.permits.Acquire(background, 2)) }, holdfast.ErrClosed)
 		time.Sleep(time.Second)
 		kit.OK(s.T, s.c.Close())
 		gone()
@@ -335,7 +335,7 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 				}
 			}
 			wg.Wait()
-			kit.OK(s.T, errOf(kit.Available(s.permits))) // takes note of the last crash
+			kit.OK(s.T, kit.ErrOf(kit.Available(s.permits))) // takes note of the last crash
 			// Some sixteen crashes of 100 ms, and 200 ms for who stood back for one of them.
 			within(s.T, start, 0, 2900*time.Millisecond)
 			time.Sleep(time.Second)

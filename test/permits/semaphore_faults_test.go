@@ -27,7 +27,7 @@ func TestSemaphoreTakesAndGives(t *testing.T) {
 		within(w.T, start, 5*time.Second, 5*time.Second)
 		time.Sleep(time.Millisecond)
 		w.WantReply("0", "EXISTS", "holdfast_next:{x}")
-		wantDid(w.T, false)(s.TrySetPermits(background, 9))
+		kit.WantDid(w.T, false)(s.TrySetPermits(background, 9))
 		want(w.T, 4)(s.Drain(background))
 		kit.OK(w.T, s.AddPermits(background, -2))
 		want(w.T, -2)(kit.Available(s))
@@ -162,17 +162,17 @@ func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
 func TestA9_TimeToLiveStays(t *testing.T) {
 	on(t, "", 0, func(w *stage) {
 		s, p := w.semaphore, w.permits
-		wantDid(w.T, true)(s.TrySetPermits(background, 5))
-		wantDid(w.T, true)(s.Expire(background, time.Minute))
+		kit.WantDid(w.T, true)(s.TrySetPermits(background, 5))
+		kit.WantDid(w.T, true)(s.Expire(background, time.Minute))
 		kit.OK(w.T, s.Acquire(background, 2), s.Release(1), s.AddPermits(background, 3), s.AddPermits(background, -1))
 		want(w.T, 6)(s.Drain(background))
-		wantDid(w.T, true)(s.ReleaseIfExists(1))
+		kit.WantDid(w.T, true)(s.ReleaseIfExists(1))
 		kit.OK(w.T, p.AddPermits(background, 2), p.AddPermits(background, -1))
 		if ttl := w.PTTL("x"); ttl != time.Minute {
 			w.T.Errorf("lives for %v", ttl)
 		}
 		time.Sleep(time.Minute)
-		wantDid(w.T, false)(s.ReleaseIfExists(1))
+		kit.WantDid(w.T, false)(s.ReleaseIfExists(1))
 		w.WantReply("0", "EXISTS", "x")
 	})
 }

@@ -42,7 +42,7 @@ func on(t *testing.T, kind string, n int, f func(s *stage)) {
 		s.permits, s.theirs = s.c.NewPermitSemaphore("x"), s.other.NewPermitSemaphore("x")
 		s.semaphore, s.latch = s.c.NewUnleasedSemaphore("x"), s.c.NewLatch("x")
 		if kind == "latch" {
-			wantDid(w.T, true)(s.latch.TrySetCount(background, n))
+			kit.WantDid(w.T, true)(s.latch.TrySetCount(background, n))
 		}
 		f(s)
 	}
@@ -78,17 +78,6 @@ func underFaults(t *testing.T, kind string, n int, f func(s *stage, once func(sc
 func (s *stage) acquire(n int, options ...holdfast.LockOption) *holdfast.Hold {
 	s.T.Helper()
 	return kit.Must(s.T)(s.permits.Acquire(background, n, options...))
-}
-
-// wantDid checks whether a call has done something.
-func wantDid(t *testing.T, want bool) func(did bool, err error) {
-	t.Helper()
-	return func(did bool, err error) {
-		t.Helper()
-		if did != want || err != nil {
-			t.Fatalf("%v, %v; want %v", did, err, want)
-		}
-	}
 }
 
 // want checks a number.
@@ -141,9 +130,6 @@ func refusing(t *testing.T, call func() error, want error) (wait func()) {
 	gone := kit.Aside(call)
 	return func() { kit.WantError(t, <-gone, want) }
 }
-
-// errOf is the error of a call that returns something else, too.
-func errOf[T any](_ T, err error) error { return err }
 
 // fixed are the options of a hold with a lease of that length, if it is to have one.
 func fixed(yes bool, lease time.Duration) []holdfast.LockOption {
@@ -215,7 +201,7 @@ func (k counting) take(c *holdfast.Client, n int) (back func() error) {
 // waits has the other client wait for n permits, which it does not get, until it is sent away.
 func (k counting) waits(n int) (away func()) {
 	ctx, cancel := context.WithCancel(background)
-	gone := refusing(k.T, func() error { return errOf(k.try(ctx, k.other, n)) }, context.Canceled)
+	gone := refusing(k.T, func() error { return kit.ErrOf(k.try(ctx, k.other, n)) }, context.Canceled)
 	time.Sleep(time.Second)
 	return func() {
 		cancel()

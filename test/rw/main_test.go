@@ -34,33 +34,21 @@ func fake(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
 	})
 }
 
-func (s *stage) must(h *holdfast.Hold, err error) *holdfast.Hold {
-	s.Helper()
-	return kit.Must(s.T)(h, err)
-}
-
 // lock writes, and read reads.
 func (s *stage) lock(m *holdfast.RWMutex, options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return s.must(m.Lock(background, options...))
+	return s.Must(m.Lock(background, options...))
 }
 
 func (s *stage) read(m *holdfast.RWMutex, options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return s.must(m.RLock(background, options...))
+	return s.Must(m.RLock(background, options...))
 }
 
 // nested reads as the owner of a hold, whose end is not that of the new one.
 func (s *stage) nested(h *holdfast.Hold, options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return s.must(s.m.RLock(context.WithoutCancel(h.Context()), options...))
-}
-
-func (s *stage) unlock(holds ...*holdfast.Hold) {
-	s.Helper()
-	for _, h := range holds {
-		kit.Unlock(s.T, h)
-	}
+	return s.Must(s.m.RLock(context.WithoutCancel(h.Context()), options...))
 }
 
 // refused checks that an Unlock says that Redis has refused it.

@@ -21,11 +21,11 @@ func TestDowngradeUnderFaults(t *testing.T) {
 				fake(t, func(s *stage) {
 					parent, cancel := context.WithCancel(background)
 					defer cancel()
-					write := s.must(s.m.Lock(parent, holdfast.RenewedLease(10*time.Second)))
+					write := s.Must(s.m.Lock(parent, holdfast.RenewedLease(10*time.Second)))
 					wrote := kit.Waiting(s.T, s.other, background)
 					time.Sleep(time.Second)
 					kit.Once(s.d, step, fault)
-					read := s.must(s.m.Downgrade(write))
+					read := s.Must(s.m.Downgrade(write))
 					select {
 					case <-wrote:
 						s.Error("a writer got in")
@@ -44,8 +44,8 @@ func TestDowngradeUnderFaults(t *testing.T) {
 					if read.Context().Err() == nil {
 						s.Error("its context does not end with the one that the writer's came from")
 					}
-					s.unlock(read)
-					s.unlock(<-wrote)
+					s.Unlock(read)
+					s.Unlock(<-wrote)
 				})
 			})
 		}
@@ -60,13 +60,13 @@ func TestDowngradeRefused(t *testing.T) {
 			kit.Fails(s.T, target)(s.m.Downgrade(h))
 		}
 		refuses(nil, holdfast.ErrInvalid)
-		for _, h := range []*holdfast.Hold{s.must(s.c.NewMutex("y").Lock(background)), s.read(s.m)} {
+		for _, h := range []*holdfast.Hold{s.Must(s.c.NewMutex("y").Lock(background)), s.read(s.m)} {
 			refuses(h, holdfast.ErrInvalid)
 			kit.OK(s.T, h.Context().Err())
-			s.unlock(h)
+			s.Unlock(h)
 		}
 		write := s.lock(s.m)
-		s.unlock(write)
+		s.Unlock(write)
 		refuses(write, holdfast.ErrNotHeld)
 
 		// It is taken away, and another writes, before its holder has noticed.
@@ -74,7 +74,7 @@ func TestDowngradeRefused(t *testing.T) {
 		if did, err := s.other.ForceUnlock(background); !did || err != nil {
 			t.Fatal(did, err)
 		}
-		s.unlock(s.lock(s.other))
+		s.Unlock(s.lock(s.other))
 		refuses(write, holdfast.ErrLost)
 
 		// Redis does not answer: it goes on writing.
@@ -87,7 +87,7 @@ func TestDowngradeRefused(t *testing.T) {
 		}
 		s.d.SetFaults(nil)
 		kit.OK(s.T, context.Cause(write.Context()))
-		s.unlock(write)
+		s.Unlock(write)
 	})
 }
 
@@ -95,17 +95,17 @@ func TestDowngradeRefused(t *testing.T) {
 func TestDowngradeOfANestedHold(t *testing.T) {
 	fake(t, func(s *stage) {
 		outer := s.lock(s.m)
-		inner := s.must(s.m.Lock(outer.Context()))
-		read := s.must(s.m.Downgrade(inner))
+		inner := s.Must(s.m.Lock(outer.Context()))
+		read := s.Must(s.m.Downgrade(inner))
 		found, err := s.m.Inspect(background)
 		if err != nil || found.Count(outer.Owner()) != 2 || len(found.Holders) != 2 {
 			s.Errorf("%+v, %v", found, err)
 		}
-		s.unlock(outer)
+		s.Unlock(outer)
 		if read.Context().Err() == nil {
 			s.Error("it was acquired under the outer hold's context, which has ended")
 		}
-		s.unlock(read)
+		s.Unlock(read)
 	})
 }
 
@@ -115,7 +115,7 @@ func TestDowngradeAfterAnotherWrote(t *testing.T) {
 	fake(t, func(s *stage) {
 		write := s.lock(s.m, holdfast.FixedLease(time.Hour))
 		s.Do("DEL", "x")
-		s.unlock(s.lock(s.other))
+		s.Unlock(s.lock(s.other))
 		kit.Once(s.d, "release", kit.LostRequest)
 		kit.Fails(s.T, holdfast.ErrLost)(s.m.Downgrade(write))
 		_ = write.Unlock()
@@ -130,7 +130,7 @@ func TestDowngradeBesideALostRead(t *testing.T) {
 		lost := s.nested(write, holdfast.FixedLease(3*time.Second))
 		<-lost.Context().Done()
 		synctest.Wait()
-		s.unlock(s.must(s.m.Downgrade(write)))
+		s.Unlock(s.Must(s.m.Downgrade(write)))
 		kit.WantError(s.T, lost.Unlock(), holdfast.ErrLost)
 	})
 }
@@ -146,7 +146,7 @@ func TestDowngradeAnsweredTooLate(t *testing.T) {
 		if !errors.As(err, &late) || errors.Is(err, holdfast.ErrLost) {
 			s.Errorf("the write hold stands, but: %v", err)
 		}
-		s.unlock(write)
+		s.Unlock(write)
 		time.Sleep(time.Minute)
 	})
 }
@@ -164,7 +164,7 @@ func TestDowngradeUnderAContextThatHasEnded(t *testing.T) {
 			t.Run(name+"/"+delay.String(), func(t *testing.T) {
 				fake(t, func(s *stage) {
 					ctx, end := context.WithCancelCause(background)
-					write := s.must(s.m.Lock(ctx))
+					write := s.Must(s.m.Lock(ctx))
 					kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 2 * time.Second})
 					time.AfterFunc(delay, func() { end(cause) })
 					synctest.Wait()
@@ -180,7 +180,7 @@ func TestDowngradeUnderAContextThatHasEnded(t *testing.T) {
 					if backend := new(holdfast.BackendError); errors.As(err, &backend) {
 						s.Errorf("it says that Redis did not answer: %v", err)
 					}
-					s.unlock(write)
+					s.Unlock(write)
 					time.Sleep(time.Minute)
 				})
 			})
@@ -198,22 +198,22 @@ func TestBothSidesKeepToMaxHold(t *testing.T) {
 		return h
 	}
 	for name, hold := range map[string]func(s *stage) *holdfast.Hold{
-		"Downgrade":                  func(s *stage) *holdfast.Hold { return s.must(s.m.Downgrade(write(s))) },
-		"Downgrade of a fixed lease": func(s *stage) *holdfast.Hold { return s.must(s.m.Downgrade(write(s, fixed))) },
+		"Downgrade":                  func(s *stage) *holdfast.Hold { return s.Must(s.m.Downgrade(write(s))) },
+		"Downgrade of a fixed lease": func(s *stage) *holdfast.Hold { return s.Must(s.m.Downgrade(write(s, fixed))) },
 		"RLock":                      func(s *stage) *holdfast.Hold { return s.nested(write(s)) },
 		"RLock in a fixed lease":     func(s *stage) *holdfast.Hold { return s.nested(write(s, fixed)) },
 		"Downgrade that has to wait": func(s *stage) *holdfast.Hold {
 			h := write(s, fixed)
-			before := s.must(s.m.RLock(h.Context(), holdfast.FixedLease(5*time.Second)))
+			before := s.Must(s.m.RLock(h.Context(), holdfast.FixedLease(5*time.Second)))
 			kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 5 * time.Millisecond})
 			go func() { _ = before.Unlock() }()
 			synctest.Wait()
-			return s.must(s.m.Downgrade(h))
+			return s.Must(s.m.Downgrade(h))
 		},
 		// The part that reads is nested in the one that writes, which is a moment older.
 		"both as one": func(s *stage) *holdfast.Hold {
 			kit.Silent(s.d, memdriver.Fault{DelayReply: time.Millisecond})
-			return s.must(holdfast.NewMultiLock(s.m, s.m.RLocker()).Lock(background, holdfast.FixedLease(time.Minute)))
+			return s.Must(holdfast.NewMultiLock(s.m, s.m.RLocker()).Lock(background, holdfast.FixedLease(time.Minute)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,9 +24,9 @@ const crashed = "7b0f2b1e-93a5-8f0e-8a43-5b8d7c9e1f00:1"
 func TestS4_S5_S9_A12_NestedHoldsLeaveTheWriterAlone(t *testing.T) {
 	fake(t, func(s *stage) {
 		write, second := s.lock(s.m), holdfast.FixedLease(time.Second)
-		inner, one, two := s.must(s.m.Lock(write.Context(), second)), s.nested(write, second), s.nested(write, second)
+		inner, one, two := s.Must(s.m.Lock(write.Context(), second)), s.nested(write, second), s.nested(write, second)
 		for _, h := range []*holdfast.Hold{two, one, inner} {
-			s.unlock(h)
+			s.Unlock(h)
 			s.lives(29*time.Second, 30*time.Second)
 		}
 		if did, err := s.m.RLocker().ForceUnlock(background); did || err != nil {
@@ -34,7 +34,7 @@ func TestS4_S5_S9_A12_NestedHoldsLeaveTheWriterAlone(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		kit.OK(s.T, context.Cause(write.Context()))
-		s.unlock(write)
+		s.Unlock(write)
 	})
 }
 
@@ -43,14 +43,14 @@ func TestS4_S5_S9_A12_NestedHoldsLeaveTheWriterAlone(t *testing.T) {
 func TestS10_PartialReadUnlockKeepsTheLongest(t *testing.T) {
 	fake(t, func(s *stage) {
 		short := s.read(s.m, holdfast.FixedLease(time.Second))
-		long := s.must(s.m.RLock(short.Context(), holdfast.FixedLease(100*time.Second)))
+		long := s.Must(s.m.RLock(short.Context(), holdfast.FixedLease(100*time.Second)))
 		time.Sleep(2 * time.Second)
-		s.unlock(long)
+		s.Unlock(long)
 		kit.OK(s.T, context.Cause(short.Context()))
 		if ttl := s.PTTL(kit.ReadHold("x", short.Owner().String(), 1)); ttl < 97*time.Second {
 			s.Errorf("the remaining hold lives for %v", ttl)
 		}
-		s.unlock(short)
+		s.Unlock(short)
 	})
 }
 
@@ -61,10 +61,10 @@ func TestL11_WritersHearThatTheirWaitIsShorter(t *testing.T) {
 		long := s.read(s.other, holdfast.FixedLease(10*time.Minute))
 		kit.Away(s.d)
 		start := time.Now()
-		time.AfterFunc(time.Second, func() { s.unlock(long) })
+		time.AfterFunc(time.Second, func() { s.Unlock(long) })
 		h := s.lock(s.other)
 		kit.Took(s.T, time.Since(start), 5*time.Second, 5100*time.Millisecond, "the writer got in after %v")
-		s.unlock(h)
+		s.Unlock(h)
 		s.d.SetFaults(nil)
 		kit.WantError(s.T, dead.Unlock(), holdfast.ErrLost)
 	})
@@ -81,9 +81,9 @@ func TestP6_CrashedReadersAreDropped(t *testing.T) {
 		kit.Away(s.d)
 		stays := s.read(s.other)
 		time.Sleep(2 * time.Second)
-		s.unlock(s.read(s.other))
+		s.Unlock(s.read(s.other))
 		s.WantReply("1", "EXISTS", "x")
-		s.unlock(stays)
+		s.Unlock(stays)
 		s.WantReply("0", "EXISTS", "x")
 		s.d.SetFaults(nil)
 		for _, h := range dead {
@@ -114,7 +114,7 @@ func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 					kit.Fails(s.T, context.DeadlineExceeded)(s.c.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx))
 					time.Sleep(4 * time.Second) // its sends' limits
 					s.WantReply("0", "EXISTS", protocol.ReservationKey("x"))
-					s.unlock(r)
+					s.Unlock(r)
 				})
 			})
 		}
@@ -131,7 +131,7 @@ func TestWritersFirst_ReadersWhoShare(t *testing.T) {
 				time.Sleep(time.Duration(i) * 5 * time.Millisecond)
 				h := s.read(s.m)
 				time.Sleep(8 * time.Millisecond)
-				s.unlock(h)
+				s.Unlock(h)
 			})
 		}
 		other, _ := s.Client()
@@ -139,7 +139,7 @@ func TestWritersFirst_ReadersWhoShare(t *testing.T) {
 		for range 12 { // after some of which readers join others, by chance
 			time.Sleep(101 * time.Millisecond)
 			start := time.Now()
-			s.unlock(s.lock(writer))
+			s.Unlock(s.lock(writer))
 			kit.Took(s.T, time.Since(start), 0, 200*time.Millisecond, "the writer waited for %v")
 		}
 		readers.Wait()
@@ -154,7 +154,7 @@ func TestLastReaderEndsTheLock(t *testing.T) {
 			h := s.read(s.m)
 			s.Do(dead...)
 			s.Do("PEXPIRE", "x", "600000")
-			s.unlock(h)
+			s.Unlock(h)
 			s.WantReply("0", "EXISTS", "x")
 		}
 		h := s.read(s.m)
@@ -162,8 +162,8 @@ func TestLastReaderEndsTheLock(t *testing.T) {
 		waiting := kit.Waiting(s.T, s.m, background)
 		time.Sleep(4 * time.Second)
 		start := time.Now()
-		s.unlock(h)
-		s.unlock(<-waiting)
+		s.Unlock(h)
+		s.Unlock(<-waiting)
 		kit.Took(s.T, time.Since(start), 0, 100*time.Millisecond, "the writer got in after %v")
 	})
 }
@@ -189,7 +189,7 @@ func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
 		s.lives(4*time.Second, 5*time.Second)
 		s.WantReply("0", "HEXISTS", "x", crashed)
 		kit.WantError(s.T, long.Unlock(), holdfast.ErrLost)
-		s.unlock(h)
+		s.Unlock(h)
 	})
 }
 
@@ -230,14 +230,14 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 			kit.Fails(s.T, context.DeadlineExceeded)(s.m.Lock(giveUp))
 		},
 		"lost": func(s *stage, ctx context.Context) {
-			h := s.must(s.m.RLock(ctx))
+			h := s.Must(s.m.RLock(ctx))
 			kit.Away(s.d)
 			<-h.Context().Done()
 			kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
 			s.d.SetFaults(nil)
 		},
 		"unlocked without an answer": func(s *stage, ctx context.Context) {
-			h := s.must(s.m.RLock(ctx))
+			h := s.Must(s.m.RLock(ctx))
 			kit.Away(s.d)
 			s.refused(h)
 			s.d.SetFaults(nil)
@@ -247,7 +247,7 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 			fake(t, func(s *stage) {
 				ctx := holdfast.WithOwner(background, s.c.NewOwner())
 				read(s, ctx)
-				s.unlock(s.must(s.m.TryLock(ctx)))
+				s.Unlock(s.Must(s.m.TryLock(ctx)))
 				time.Sleep(4 * time.Second)
 			})
 		})
@@ -264,7 +264,7 @@ func TestReaderOfALockWithoutExpiry(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		kit.Fails(s.T, holdfast.ErrLocked)(s.m.TryLock(background))
 		kit.WantError(s.T, short.Unlock(), holdfast.ErrLost)
-		s.unlock(long)
+		s.Unlock(long)
 	})
 }
 
@@ -273,14 +273,14 @@ func TestReaderOfALockWithoutExpiry(t *testing.T) {
 func TestKeysOfALockThatIsGone(t *testing.T) {
 	fake(t, func(s *stage) {
 		ctx := holdfast.WithOwner(background, s.c.NewOwner())
-		long := s.must(s.m.RLock(ctx, holdfast.FixedLease(10*time.Minute)))
+		long := s.Must(s.m.RLock(ctx, holdfast.FixedLease(10*time.Minute)))
 		s.Do("DEL", "x")
 		kit.WantError(s.T, long.Unlock(), holdfast.ErrLost)
 		stays := s.read(s.m)
-		short := s.must(s.m.RLock(ctx, holdfast.FixedLease(time.Second)))
+		short := s.Must(s.m.RLock(ctx, holdfast.FixedLease(time.Second)))
 		time.Sleep(2 * time.Second)
-		s.unlock(stays)
-		s.unlock(s.must(s.m.TryLock(background)))
+		s.Unlock(stays)
+		s.Unlock(s.Must(s.m.TryLock(background)))
 		kit.WantError(s.T, short.Unlock(), holdfast.ErrLost)
 	})
 }
@@ -292,14 +292,14 @@ func TestReservationWithoutExpiry(t *testing.T) {
 		sent := kit.Count(s.d)
 		r := s.read(s.other)
 		s.Do("SET", protocol.ReservationKey("x"), "nobody:1", "PX", "20000")
-		s.unlock(s.must(s.other.RLocker().TryLock(r.Context())), r) // who reads already makes way for nobody
+		s.Unlock(s.Must(s.other.RLocker().TryLock(r.Context())), r) // who reads already makes way for nobody
 		kit.Fails(s.T, holdfast.ErrLocked)(s.m.RLock(background, holdfast.Wait(10*time.Second)))
 		if n := sent.Of("acquire"); n > 3+10 { // who stands in line asks every second
 			s.Errorf("asked %d times in 10 s", n)
 		}
 		for _, lives := range [][]string{nil, {"PX", "86400000"}} {
 			s.Do(append([]string{"SET", protocol.ReservationKey("x"), "nobody:1"}, lives...)...)
-			s.unlock(s.must(s.m.RLocker().TryLock(background)))
+			s.Unlock(s.Must(s.m.RLocker().TryLock(background)))
 		}
 		s.Do("DEL", protocol.ReservationKey("x"))
 	})

@@ -24,7 +24,7 @@ func TestForceUnlockOfTheirWriterWhoseReadHasExpired(t *testing.T) {
 			if err != nil {
 				t.Fatalf("its read expired: %v; another writer: %v", late, err)
 			}
-			s.unlock(h)
+			s.Unlock(h)
 		}
 	})
 }

@@ -21,7 +21,7 @@ func TestOneOwnerOnBothSidesAtOnce(t *testing.T) {
 					if theyWrite {
 						theirs = s.lock(s.other)
 					} else {
-						theirs = s.must(their.Lock(background))
+						theirs = s.Must(their.Lock(background))
 					}
 					ctx := holdfast.WithOwner(background, s.c.NewOwner())
 					write := func() (*holdfast.Hold, error) { return m.Lock(ctx) }
@@ -36,16 +36,16 @@ func TestOneOwnerOnBothSidesAtOnce(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					start := time.Now()
-					s.unlock(theirs)
+					s.Unlock(theirs)
 					w, r := <-writes, <-reads
 					kit.Took(s.T, time.Since(start), 0, 100*time.Millisecond, "they waited for %v")
 					kit.OK(s.T, r.Err)
 					if w.Err == nil {
-						s.unlock(w.Hold)
+						s.Unlock(w.Hold)
 					} else if !readsFirst || !errors.Is(w.Err, holdfast.ErrReentrant) {
 						s.Errorf("reads first: %v; the writer: %v", readsFirst, w.Err)
 					}
-					s.unlock(r.Hold)
+					s.Unlock(r.Hold)
 				})
 			}
 		}

@@ -24,7 +24,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 			s.Error("beside our reader, theirs does not read, or their writer writes")
 		}
 		kit.Fails(s.T, holdfast.ErrLocked)(s.m.TryLock(background))
-		s.unlock(h)
+		s.Unlock(h)
 		if got := j.ReadNoMore(); got != "1" {
 			s.Errorf("their reader is not the last: %s", got)
 		}
@@ -36,7 +36,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 			s.Errorf("their reader is the last: %s", got)
 		}
 		s.lives(30*time.Second, 30*time.Second)
-		s.unlock(h)
+		s.Unlock(h)
 		s.WantReply("", "KEYS", "*")
 
 		// Their writer's nested hold adds its lease; it goes on reading, and leaves
@@ -53,11 +53,11 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 			j.WriteNoMore()
 			h = s.read(s.m)
 			if last {
-				s.unlock(h)
+				s.Unlock(h)
 			}
 			j.ReadNoMore()
 			if !last {
-				s.unlock(h)
+				s.Unlock(h)
 			}
 			s.WantReply("", "KEYS", "*")
 		}
@@ -66,11 +66,11 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 		j.Read(time.Second)
 		h = s.read(s.m)
 		time.Sleep(2 * time.Second)
-		s.unlock(h)
+		s.Unlock(h)
 		s.lives(25*time.Second, 30*time.Second)
 		h = s.lock(s.m, holdfast.Wait(35*time.Second))
 		synctest.Wait() // who has waited for one of Redisson's listens no more, or this release is left to it
-		s.unlock(h)
+		s.Unlock(h)
 		s.WantReply("", "KEYS", "*")
 	})
 }
@@ -103,7 +103,7 @@ func TestRedisson3ReadsWithoutKeys(t *testing.T) {
 			refused()
 		}
 		s.Do("PEXPIRE", "x", "600000") // ours
-		s.unlock(h)
+		s.Unlock(h)
 		s.lives(30*time.Second, 30*time.Second)
 		refused()
 		found, err := s.m.RLocker().Inspect(background)
@@ -113,10 +113,10 @@ func TestRedisson3ReadsWithoutKeys(t *testing.T) {
 		if got := j.ReadNoMore(); got != "1" {
 			s.Errorf("it was not the last reader: %s", got)
 		}
-		s.unlock(s.lock(s.m))
+		s.Unlock(s.lock(s.m))
 		// If it has crashed, the lock ends with what it was last renewed for.
 		reads()
-		s.unlock(s.lock(s.m, holdfast.Wait(31*time.Second)))
+		s.Unlock(s.lock(s.m, holdfast.Wait(31*time.Second)))
 	}, holdfast.WithLease(10*time.Minute))
 }
 
@@ -162,7 +162,7 @@ func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
 				}
 				kit.Fails(s.T, holdfast.ErrLocked)(s.m.TryLock(background))
 				kit.OK(s.T, context.Cause(h.Context()))
-				s.unlock(holds...)
+				s.Unlock(holds...)
 				time.Sleep(31 * time.Second) // Redisson's reader might have lived
 			})
 		})

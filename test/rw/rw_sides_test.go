@@ -24,18 +24,18 @@ func TestLostWriteBesideALongerRead(t *testing.T) {
 			reader := s.read(s.other, holdfast.Wait(20*time.Second))
 			kit.WantLost(s.T, write)
 			kit.WantError(s.T, write.Unlock(), holdfast.ErrLost)
-			s.unlock(reader, read)
+			s.Unlock(reader, read)
 		},
 		"others write, once the read hold has been given back": func(s *stage, write, read *holdfast.Hold) {
-			s.unlock(read)
-			s.unlock(s.lock(s.other, holdfast.Wait(20*time.Second)))
+			s.Unlock(read)
+			s.Unlock(s.lock(s.other, holdfast.Wait(20*time.Second)))
 			kit.WantError(s.T, write.Unlock(), holdfast.ErrLost)
 		},
 		"the read hold is handed over": func(s *stage, _, read *holdfast.Hold) {
 			time.Sleep(10 * time.Second)
 			owner, err := read.Detach()
 			kit.OK(s.T, err)
-			s.unlock(s.must(s.other.RLocker().Adopt(background, owner)))
+			s.Unlock(s.Must(s.other.RLocker().Adopt(background, owner)))
 		},
 	} {
 		for attempt, answered := range map[string]bool{"answered": true, "unanswered": false} {
@@ -80,9 +80,9 @@ func TestRefusedReleaseBesideARead(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					s.d.SetFaults(nil)
-					s.unlock(s.read(s.other, holdfast.Wait(15*time.Second)))
+					s.Unlock(s.read(s.other, holdfast.Wait(15*time.Second)))
 					kit.OK(s.T, context.Cause(read.Context()))
-					s.unlock(read)
+					s.Unlock(read)
 				})
 			})
 		}
@@ -119,7 +119,7 @@ func TestDetachOfBothSides(t *testing.T) {
 		kit.WantError(s.T, err, holdfast.ErrReentrant)
 		kit.WantError(s.T, <-done, holdfast.ErrReentrant)
 		kit.Took(s.T, time.Since(start), 0, time.Second, "it took %v")
-		s.unlock(read, write)
+		s.Unlock(read, write)
 	})
 }
 
@@ -160,7 +160,7 @@ func TestOneOwnerAsksForBothSides(t *testing.T) {
 					synctest.Wait()
 				}
 				start := time.Now()
-				s.unlock(theirs)
+				s.Unlock(theirs)
 				for range calls {
 					kit.OK(s.T, <-done)
 				}
@@ -193,14 +193,14 @@ func TestReadNestedInALostWrite(t *testing.T) {
 			return s.m.Downgrade(write)
 		}},
 		"under a multi-lock's": {func(s *stage) *holdfast.Hold {
-			return s.must(holdfast.NewMultiLock(s.m, s.Mutex(s.c, "y")).Lock(background))
+			return s.Must(holdfast.NewMultiLock(s.m, s.Mutex(s.c, "y")).Lock(background))
 		}, read},
 	} {
 		for _, stopping := range []bool{false, true} {
 			what := map[bool]string{true: "shutting down"}[stopping]
 			t.Run(name+"/"+what, func(t *testing.T) {
 				fake(t, func(s *stage) {
-					kept := s.must(s.Mutex(s.c, "z").Lock(background))
+					kept := s.Must(s.Mutex(s.c, "z").Lock(background))
 					write := row.write(s)
 					var over <-chan error
 					if stopping {
@@ -211,7 +211,7 @@ func TestReadNestedInALostWrite(t *testing.T) {
 					kit.Fails(s.T, holdfast.ErrLost)(row.read(s, write))
 					kit.WantLost(s.T, write)
 					kit.WantError(s.T, write.Unlock(), holdfast.ErrLost)
-					s.unlock(kept)
+					s.Unlock(kept)
 					if stopping {
 						kit.OK(s.T, <-over)
 					}
@@ -230,7 +230,7 @@ func TestSecondReadNestedInALostWrite(t *testing.T) {
 		s.Do("HSET", "x", "mode", "read")
 		kit.Fails(s.T, holdfast.ErrLost)(s.m.RLock(write.Context()))
 		kit.WantError(s.T, write.Unlock(), holdfast.ErrLost)
-		s.unlock(read)
+		s.Unlock(read)
 	})
 }
 
@@ -243,7 +243,7 @@ func TestReadWhileTheWriteHoldIsGivenBack(t *testing.T) {
 		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
 		read := kit.Begin(func() (*holdfast.Hold, error) { return s.m.RLock(context.WithoutCancel(write.Context())) })
 		theirs := kit.Begin(func() (*holdfast.Hold, error) { return s.other.Lock(background) })
-		s.unlock(write)
+		s.Unlock(write)
 		got := <-read
 		kit.OK(s.T, got.Err, got.Hold.Context().Err())
 		select {
@@ -252,7 +252,7 @@ func TestReadWhileTheWriteHoldIsGivenBack(t *testing.T) {
 		default:
 		}
 		s.lostAfter(got.Hold, time.Now(), 0, time.Second)
-		s.unlock((<-theirs).Hold)
+		s.Unlock((<-theirs).Hold)
 	}, holdfast.WithMaxHold(10*time.Second))
 }
 
@@ -264,9 +264,9 @@ func TestReadBehindAnExpiredRead(t *testing.T) {
 		time.Sleep(400 * time.Millisecond)
 		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
 		next := kit.Begin(func() (*holdfast.Hold, error) { return s.m.RLock(write.Context()) })
-		s.unlock(read)
+		s.Unlock(read)
 		kit.WantError(s.T, (<-next).Err, holdfast.ErrLost)
-		s.unlock(s.nested(write), write)
+		s.Unlock(s.nested(write), write)
 	})
 }
 
@@ -296,6 +296,6 @@ func TestOneReleaseAgain(t *testing.T) {
 		}
 		s.d.SetFaults(nil)
 		time.Sleep(20 * time.Second)
-		s.unlock(write)
+		s.Unlock(write)
 	})
 }

@@ -183,9 +183,9 @@ func TestClientThatCannotWork(t *testing.T) {
 					}
 				}
 				if c.atOnce { // a request that is too long for somebody without a password is refused in other words
-					says("Inspect", errOf(client.NewMutex(name).Inspect(background)))
+					says("Inspect", kit.ErrOf(client.NewMutex(name).Inspect(background)))
 				}
-				says("Lock", errOf(client.NewMutex(name).Lock(background, options...)))
+				says("Lock", kit.ErrOf(client.NewMutex(name).Lock(background, options...)))
 				_ = client.Close()
 				if text := log.String(); !strings.Contains(text, "level=WARN") || strings.Contains(text, "wr0ng") {
 					t.Errorf("logged: %s", text)
@@ -223,7 +223,7 @@ func closedUnderneath(t *testing.T, s *redistest.Server, d driver.Driver, closeC
 	}
 	taken, name := kit.Fresh(), kit.Fresh()
 	other := kit.Must(t)(kit.GoRedis("other", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.CLI(s)).Client(t).NewMutex(taken).Lock(background))
-	go func() { waited <- errOf(c.NewMutex(taken).Lock(background)) }()
+	go func() { waited <- kit.ErrOf(c.NewMutex(taken).Lock(background)) }()
 	<-waits
 	held := kit.Must(t)(c.NewMutex(name).Lock(background))
 	closeClient()
@@ -234,7 +234,7 @@ func closedUnderneath(t *testing.T, s *redistest.Server, d driver.Driver, closeC
 	kit.WantLost(t, held)
 	says("the holder", context.Cause(held.Context()))
 	says("the waiter", <-waited)
-	says("TryLock", errOf(c.NewMutex(kit.Fresh()).TryLock(background)))
+	says("TryLock", kit.ErrOf(c.NewMutex(kit.Fresh()).TryLock(background)))
 	kit.WantError(t, held.Unlock(), holdfast.ErrLost)
 	began := time.Now()
 	if err := c.Close(); err != nil || time.Since(began) > holdfast.DefaultTimeout {

@@ -42,15 +42,12 @@ func quiet(t *testing.T, p *kit.Platform) *holdfast.Client {
 	return p.Client(t, o.hooks())
 }
 
-// errOf is the error of a call that returns something else, too.
-func errOf[T any](_ T, err error) error { return err }
-
 // Two kinds of lock of one name, each a hash in Redis: whoever finds the other's there is told so. It changes nothing, and leaves
 // nothing to tell or to wait for.
 func TestOtherKindOfLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for _, p := range both("standalone", []string{s.Addr()}, kit.CLI(s)) {
+	for _, p := range kit.Both("standalone", []string{s.Addr()}, kit.CLI(s)) {
 		kit.ForKinds(t, func(t *testing.T, held *kit.Kind) {
 			name := p.Fresh(t, held)
 			h := kit.Must(t)(held.Lock(p.Client(t), name).Lock(background))
@@ -61,10 +58,10 @@ func TestOtherKindOfLock(t *testing.T) {
 				}
 				l := k.Lock(c, name)
 				for what, err := range map[string]error{
-					"TryLock":     errOf(l.TryLock(background)),
-					"Lock":        errOf(l.Lock(background, holdfast.Wait(time.Minute))),
-					"Inspect":     errOf(l.Inspect(background)),
-					"ForceUnlock": errOf(l.ForceUnlock(background)),
+					"TryLock":     kit.ErrOf(l.TryLock(background)),
+					"Lock":        kit.ErrOf(l.Lock(background, holdfast.Wait(time.Minute))),
+					"Inspect":     kit.ErrOf(l.Inspect(background)),
+					"ForceUnlock": kit.ErrOf(l.ForceUnlock(background)),
 				} {
 					kit.WantError(t, err, holdfast.ErrOtherKind)
 					kit.WantBackend(t, k.Name+"/"+what, err, "another kind of")

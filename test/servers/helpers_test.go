@@ -32,33 +32,14 @@ func started(t *testing.T, options ...redistest.Option) (*redistest.Server, *kit
 	return s, kit.GoRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, kit.Direct(t, s)), rdb
 }
 
-// both returns what has these addresses through both adapters.
-func both(name string, addrs []string, do func(*testing.T, string, ...string) []string) []*kit.Platform {
-	return []*kit.Platform{
-		kit.GoRedis(name, redis.UniversalOptions{Addrs: addrs}, do),
-		kit.RueidisAt(name, rueidis.ClientOption{InitAddress: addrs}, do),
-	}
-}
-
 // onClusters runs a test on a cluster, with each adapter.
 func onClusters(t *testing.T, test func(t *testing.T, p *kit.Platform)) {
 	t.Helper()
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
-	for _, p := range both("cluster", s.Addrs(), kit.OnCluster(s)) {
+	for _, p := range kit.Both("cluster", s.Addrs(), kit.OnCluster(s)) {
 		p.Sharded = redistest.AtLeast(t, 7, 0)
 		t.Run(p.Name, func(t *testing.T) { test(t, p) })
-	}
-}
-
-// wantDid checks whether a call has done something.
-func wantDid(t *testing.T, want bool) func(did bool, err error) {
-	t.Helper()
-	return func(did bool, err error) {
-		t.Helper()
-		if did != want || err != nil {
-			t.Fatalf("%v, %v; want %v", did, err, want)
-		}
 	}
 }
 

@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 		"Overwritten":      overwritten,
 	}
 	s := redistest.Start(t)
-	platforms := both("standalone", []string{s.Addr()}, kit.CLI(s))
+	platforms := kit.Both("standalone", []string{s.Addr()}, kit.CLI(s))
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
 		for _, p := range platforms {
 			for name, test := range suite {
@@ -46,7 +46,7 @@ func lockAndUnlock(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	c, stranger, name := p.Client(t), p.Client(t), p.Fresh(t, k)
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
 	p.WantCount(t, k, name, h.Owner(), 1)
-	kit.WantError(t, errOf(k.Lock(stranger, name).Adopt(background, stranger.NewOwner())), holdfast.ErrNotHeld)
+	kit.WantError(t, kit.ErrOf(k.Lock(stranger, name).Adopt(background, stranger.NewOwner())), holdfast.ErrNotHeld)
 	if d := time.Until(h.Deadline()); d > 30*time.Second || d < 20*time.Second || h.Name() != name {
 		t.Errorf("%q, deadline in %v", h.Name(), d)
 	}
@@ -94,7 +94,7 @@ func reentrancy(t *testing.T, p *kit.Platform, k *kit.Kind) {
 			}
 		}
 	}
-	kit.WantError(t, errOf(k.Against(c, name).TryLock(background)), holdfast.ErrLocked) // another goroutine's call
+	kit.WantError(t, kit.ErrOf(k.Against(c, name).TryLock(background)), holdfast.ErrLocked) // another goroutine's call
 	check(outer.Owner(), 1)
 	kit.Unlock(t, outer)
 	check(outer.Owner(), 0)
@@ -130,7 +130,7 @@ func waitAndLease(t *testing.T, p *kit.Platform, k *kit.Kind) {
 		t.Errorf("%+v", locked)
 	}
 	for _, wait := range []time.Duration{5 * time.Second, 0} {
-		kit.WantError(t, errOf(l.Lock(background, holdfast.Wait(wait), lease)), holdfast.ErrLocked)
+		kit.WantError(t, kit.ErrOf(l.Lock(background, holdfast.Wait(wait), lease)), holdfast.ErrLocked)
 	}
 	ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 	defer cancel()
@@ -152,15 +152,15 @@ func forceUnlock(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	c, name := p.Client(t), p.Fresh(t, k)
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
 	operator := k.Lock(p.Client(t), name)
-	wantDid(t, false)(operator.ForceUnlock(background, c.NewOwner()))
+	kit.WantDid(t, false)(operator.ForceUnlock(background, c.NewOwner()))
 	p.WantCount(t, k, name, h.Owner(), 1)
 	got := turn(k.Against(p.Client(t), name))
-	wantDid(t, true)(operator.ForceUnlock(background, c.NewOwner(), h.Owner()))
+	kit.WantDid(t, true)(operator.ForceUnlock(background, c.NewOwner(), h.Owner()))
 	kit.WantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 	kit.OK(t, <-got)
-	wantDid(t, false)(operator.ForceUnlock(background))
+	kit.WantDid(t, false)(operator.ForceUnlock(background))
 	h = kit.Must(t)(k.Lock(c, name).Lock(background))
-	wantDid(t, true)(operator.ForceUnlock(background))
+	kit.WantDid(t, true)(operator.ForceUnlock(background))
 	kit.WantError(t, h.Unlock(), holdfast.ErrLost, holdfast.ErrNotHeld)
 }
 
@@ -189,7 +189,7 @@ func transfer(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	owner, err := h.Detach()
 	kit.OK(t, err)
 	kit.WantError(t, h.Unlock(), holdfast.ErrNotHeld)
-	kit.WantError(t, errOf(k.Against(b, name).TryLock(background)), holdfast.ErrLocked)
+	kit.WantError(t, kit.ErrOf(k.Against(b, name).TryLock(background)), holdfast.ErrLocked)
 	adopted := kit.Must(t)(k.Lock(b, name).Adopt(background, owner))
 	kit.OK(t, adopted.Extend(background, time.Minute))
 	p.WantCount(t, k, name, adopted.Owner(), 1)

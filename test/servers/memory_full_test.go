@@ -78,7 +78,7 @@ func TestMemoryFull(t *testing.T) {
 		}
 		waiting, giveUp := context.WithCancel(background)
 		gaveUp := make(chan error, 1)
-		go func() { gaveUp <- errOf(k.Against(p.c, name).Lock(waiting)) }()
+		go func() { gaveUp <- kit.ErrOf(k.Against(p.c, name).Lock(waiting)) }()
 		p.AwaitWaiter(t, k, name)
 		p.fill(t)
 		lives(t, h)
@@ -89,11 +89,11 @@ func TestMemoryFull(t *testing.T) {
 		giveUp()
 		kit.WantError(t, <-gaveUp, context.Canceled)
 		kit.Unlock(t, h)
-		wantDid(t, true)(k.Lock(p.c, forced).ForceUnlock(background))
+		kit.WantDid(t, true)(k.Lock(p.c, forced).ForceUnlock(background))
 		kit.WantError(t, robbed.Unlock(), holdfast.ErrLost)
 		nothingLeft(t, p.Platform, k, name)
 		nothingLeft(t, p.Platform, k, forced)
-		wantFull(t, errOf(k.Lock(p.c, p.Name).TryLock(background)))
+		wantFull(t, kit.ErrOf(k.Lock(p.c, p.Name).TryLock(background)))
 	})
 }
 
@@ -118,12 +118,12 @@ func TestLineL12_MemoryFull(t *testing.T) {
 			h = <-got
 			lives(t, h)
 			later := k.Lock(p.Client(t), name)
-			kit.WantError(t, errOf(later.Lock(background, holdfast.Wait(5*time.Second))), holdfast.ErrLocked)
+			kit.WantError(t, kit.ErrOf(later.Lock(background, holdfast.Wait(5*time.Second))), holdfast.ErrLocked)
 			if n := p.Standing(t, name); n != 0 {
 				t.Errorf("%d stand in line", n)
 			}
 			kit.Unlock(t, h)
-			wantFull(t, errOf(later.Lock(background, holdfast.Wait(5*time.Second))))
+			wantFull(t, kit.ErrOf(later.Lock(background, holdfast.Wait(5*time.Second))))
 			return
 		}
 		p.server.Cli(t, "CONFIG", "SET", "maxmemory", "0")
@@ -138,9 +138,9 @@ func TestMemoryFullObjects(t *testing.T) {
 	p := newCrowded(t)
 	permits, semaphore := p.Client(t).NewPermitSemaphore("permits", holdfast.Permits(3)), p.c.NewUnleasedSemaphore("semaphore")
 	latch, other := p.c.NewLatch("latch"), p.c.NewLatch("other")
-	wantDid(t, true)(semaphore.TrySetPermits(background, 3))
-	wantDid(t, true)(latch.TrySetCount(background, 1))
-	wantDid(t, true)(other.TrySetCount(background, 2))
+	kit.WantDid(t, true)(semaphore.TrySetPermits(background, 3))
+	kit.WantDid(t, true)(latch.TrySetCount(background, 1))
+	kit.WantDid(t, true)(other.TrySetCount(background, 2))
 	kit.OK(t, semaphore.Acquire(background, 2))
 	forever := kit.Must(t)(permits.TryAcquire(background, 1, holdfast.FixedLease(time.Hour)))
 	h := kit.Must(t)(p.c.NewPermitSemaphore("permits").Acquire(background, 2))
@@ -152,8 +152,8 @@ func TestMemoryFullObjects(t *testing.T) {
 	kit.Unlock(t, h)
 	kit.Unlock(t, forever)
 	kit.OK(t, wantFree(permits, 3))
-	wantFull(t, errOf(permits.TryAcquire(background, 1)))
+	wantFull(t, kit.ErrOf(permits.TryAcquire(background, 1)))
 	wantFull(t, semaphore.TryAcquire(background, 1)) // and what that may have done is undone
 	kit.OK(t, semaphore.Release(2), wantFree(semaphore, 3), latch.CountDown(), <-done)
-	wantDid(t, true)(other.Delete(background))
+	kit.WantDid(t, true)(other.Delete(background))
 }

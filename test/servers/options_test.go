@@ -14,7 +14,7 @@ import (
 func TestMutexOptions(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for _, p := range both("standalone", []string{s.Addr()}, kit.CLI(s)) {
+	for _, p := range kit.Both("standalone", []string{s.Addr()}, kit.CLI(s)) {
 		for what, test := range map[string]func(*testing.T, *kit.Platform){
 			"A6_NonReentrant": nonReentrant, "Tokens": tokens,
 		} {
@@ -30,9 +30,9 @@ func TestMutexOptions(t *testing.T) {
 func nonReentrant(t *testing.T, p *kit.Platform) {
 	mu := p.Client(t).NewMutex(kit.Fresh(), holdfast.NonReentrant())
 	h := kit.Must(t)(mu.Lock(background))
-	kit.WantError(t, errOf(mu.Lock(h.Context())), holdfast.ErrReentrant)
-	kit.WantError(t, errOf(mu.TryLock(h.Context())), holdfast.ErrReentrant)
-	kit.WantError(t, errOf(mu.TryLock(background)), holdfast.ErrLocked)
+	kit.WantError(t, kit.ErrOf(mu.Lock(h.Context())), holdfast.ErrReentrant)
+	kit.WantError(t, kit.ErrOf(mu.TryLock(h.Context())), holdfast.ErrReentrant)
+	kit.WantError(t, kit.ErrOf(mu.TryLock(background)), holdfast.ErrLocked)
 	kit.Unlock(t, h)
 	kit.Unlock(t, kit.Must(t)(mu.Lock(holdfast.WithOwner(background, h.Owner()))))
 }

@@ -89,7 +89,7 @@ func TestL1_KilledSubscribersMissNothingForLong(t *testing.T) {
 			return // nobody subscribes
 		}
 		s := redistest.Start(t) // every kill hits all of its subscribers
-		for _, p := range both("killed", []string{s.Addr()}, kit.CLI(s)) {
+		for _, p := range kit.Both("killed", []string{s.Addr()}, kit.CLI(s)) {
 			name := p.Fresh(t, k)
 			a, b := p.Client(t), p.Client(t)
 			for range 5 {

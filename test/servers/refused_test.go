@@ -43,7 +43,7 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range refusals {
 		s := redistest.Start(t)
-		for _, p := range both(refusal.word, []string{s.Addr()}, kit.CLI(s)) {
+		for _, p := range kit.Both(refusal.word, []string{s.Addr()}, kit.CLI(s)) {
 			for _, k := range kit.Kinds {
 				t.Run(p.Name+"/"+k.Name, func(t *testing.T) {
 					failed := make(chan error, 1)

@@ -37,7 +37,7 @@ func TestRWMutex(t *testing.T) {
 	}
 	w := kit.Must(t)(m.Lock(background))
 	state("write")
-	wantDid(t, false)(tool.RLocker().ForceUnlock(background))
+	kit.WantDid(t, false)(tool.RLocker().ForceUnlock(background))
 	r := kit.Must(t)(m.RLock(w.Context()))
 	state("write", "read")
 	for side, count := range map[kit.Inspectable]int{m.RLocker(): 1, m: 2} {
@@ -45,18 +45,18 @@ func TestRWMutex(t *testing.T) {
 			t.Errorf("count %d, want %d; %v", n, count, err)
 		}
 	}
-	wantDid(t, true)(tool.RLocker().ForceUnlock(background))
+	kit.WantDid(t, true)(tool.RLocker().ForceUnlock(background))
 	kit.WantError(t, r.Unlock(), holdfast.ErrLost)
 	state("write")
 	r = kit.Must(t)(m.RLock(w.Context()))
-	wantDid(t, true)(tool.ForceUnlock(background))
+	kit.WantDid(t, true)(tool.ForceUnlock(background))
 	kit.WantError(t, w.Unlock(), holdfast.ErrLost)
 	kit.WantError(t, r.Unlock(), holdfast.ErrLost)
 	state()
 
 	dies := kit.Must(t)(m.RLock(background, holdfast.FixedLease(5*time.Second)))
 	r = kit.Must(t)(tool.RLock(background))
-	wantDid(t, false)(tool.ForceUnlock(background))
+	kit.WantDid(t, false)(tool.ForceUnlock(background))
 	state("read", "read")
 	<-dies.Context().Done()
 	kit.WaitFor(t, "the end of the lease", func() bool {

@@ -71,7 +71,7 @@ func (o object) asks(t *testing.T, p *kit.Platform, name string) func(wait func(
 func TestSemaphoreConformance(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for _, p := range both("standalone", []string{s.Addr()}, kit.CLI(s)) {
+	for _, p := range kit.Both("standalone", []string{s.Addr()}, kit.CLI(s)) {
 		t.Run(p.Name, func(t *testing.T) { useObjects(t, p) })
 	}
 }
@@ -116,7 +116,7 @@ func permitsTakenAreTold(t *testing.T, p *kit.Platform) {
 	kit.OK(t, part.Context().Err(), forced.Context().Err())
 	kit.WantError(t, byID.Unlock(), holdfast.ErrLost)
 	kit.Unlock(t, part)
-	wantDid(t, true)(other.ForceUnlock(background))
+	kit.WantDid(t, true)(other.ForceUnlock(background))
 	<-forced.Context().Done()
 	kit.WantError(t, forced.Unlock(), holdfast.ErrLost)
 	kit.OK(t, wantFree(s, 5))

@@ -108,9 +108,9 @@ func untoldOthers(t *testing.T, admin, p *kit.Platform) {
 			return permits.ReleasePermits(background, kit.Must(t)(permits.TryLock(background)).PermitIDs()...)
 		}, "redisson_sc", name + "p", "2"},
 		{"AddPermits", func() error { return permits.AddPermits(background, 1) }, "redisson_sc", name + "p", "3"},
-		{"TrySetPermits", func() error { return errOf(semaphore.TrySetPermits(background, 1)) }, "redisson_sc", name + "s", "1"},
+		{"TrySetPermits", func() error { return kit.ErrOf(semaphore.TrySetPermits(background, 1)) }, "redisson_sc", name + "s", "1"},
 		{"Release", func() error { return errors.Join(semaphore.TryAcquire(background, 1), semaphore.Release(1)) }, "redisson_sc", name + "s", "1"},
-		{"TrySetCount", func() error { return errOf(latch.TrySetCount(background, 1)) }, "redisson_countdownlatch", name + "l", "1"},
+		{"TrySetCount", func() error { return kit.ErrOf(latch.TrySetCount(background, 1)) }, "redisson_countdownlatch", name + "l", "1"},
 		{"CountDown", latch.CountDown, "redisson_countdownlatch", name + "l", ""},
 		{"multi", func() error { return kit.Must(t)(multi.TryLock(background)).Unlock() }, "redisson_lock__channel", "{" + name + "}2", ""},
 		{"Do", func() error { // it has nothing to say but that
@@ -142,6 +142,6 @@ func TestUntoldAcquire(t *testing.T) {
 	admin.Do(t, name, "RPUSH", "redisson_lock_queue:"+kit.Tagged(name), "java:1")
 	until := strconv.FormatInt(time.Now().Add(6*time.Second).UnixMilli(), 10)
 	admin.Do(t, name, "ZADD", "redisson_lock_timeout:"+kit.Tagged(name), until, "java:1")
-	kit.WantError(t, errOf(l.TryLock(background)), holdfast.ErrLocked)
+	kit.WantError(t, kit.ErrOf(l.TryLock(background)), holdfast.ErrLocked)
 	kit.Unlock(t, kit.Must(t)(l.Lock(background))) // nobody waits
 }

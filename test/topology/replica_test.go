@@ -15,7 +15,7 @@ import (
 func TestReplicaAck(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartReplicated(t, 2)
-	for _, p := range both("replicated", []string{s.Primary.Addr()}, kit.CLI(s.Primary)) {
+	for _, p := range kit.Both("replicated", []string{s.Primary.Addr()}, kit.CLI(s.Primary)) {
 		t.Run(p.Name, func(t *testing.T) {
 			locks := func(c *holdfast.Client) {
 				t.Helper()

@@ -16,14 +16,6 @@ import (
 // Each shape of server, through each client that reaches it: a lock is taken,
 // waited for, handed over by message, renewed and released.
 
-// both returns what has these addresses through both adapters.
-func both(name string, addrs []string, do func(*testing.T, string, ...string) []string) []*kit.Platform {
-	return []*kit.Platform{
-		kit.GoRedis(name, redis.UniversalOptions{Addrs: addrs}, do),
-		kit.RueidisAt(name, rueidis.ClientOption{InitAddress: addrs}, do),
-	}
-}
-
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.WithTLS(), redistest.WithPassword("s3cret"))
@@ -39,7 +31,7 @@ func TestTLS(t *testing.T) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
-	for i, p := range both("cluster", s.Addrs(), kit.OnCluster(s)) {
+	for i, p := range kit.Both("cluster", s.Addrs(), kit.OnCluster(s)) {
 		p.Sharded = redistest.AtLeast(t, 7, 0)
 		for _, tag := range []string{"", "{tag}:"}[:2-i] { // names of one slot are the same to each client
 			t.Run(p.Name+"/"+tag, func(t *testing.T) {
