@@ -89,7 +89,7 @@ func (s *Standing) Waits() bool {
 	}
 }
 
-// GrantLasts is how long a grant lasts before somebody has renewed it, and asksEvery how often the first of the line ask.
+// GrantLasts is how long a grant lasts before somebody has renewed it, and AsksEvery how often the first of the line ask.
 const (
 	GrantLasts = 3 * time.Second
 	AsksEvery  = time.Second
