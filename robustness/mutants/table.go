@@ -450,12 +450,12 @@ var mutants = []mutant{
 		new: "true",
 	},
 	{
-		name: "read-write: a reader that gives up keeps what it was granted", in: "read_leave.lua", suite: tests(line, "TestRWLineL1_Leaving"),
+		name: "read-write: a reader that gives up keeps what it was granted", in: "read_leave.lua", suite: tests(line, "TestRWLineR1_Leaving"),
 		old: "reading(key, prefix, owner) == 1",
 		new: "false",
 	},
 	{
-		name: "read-write: a writer that gives up keeps what it was granted", in: "write_leave.lua", suite: tests(line, "TestRWLineL1_Leaving"),
+		name: "read-write: a writer that gives up keeps what it was granted", in: "write_leave.lua", suite: tests(line, "TestRWLineR1_Leaving"),
 		old: "redis.call('HGET', key, field) == '1'",
 		new: "false",
 	},
@@ -475,17 +475,17 @@ var mutants = []mutant{
 		new: "if false then",
 	},
 	{
-		name: "read-write: TryLock takes a free lock from the line", in: "rw.lua", suite: tests(line, "TestLineL16_TryLock"),
+		name: "read-write: TryLock takes a free lock from the line", in: "rw.lua", suite: tests(line, "TestLineR16_TryLock"),
 		old: "local _, mine = admit(prefix, me)",
 		new: "local mine = false",
 	},
 	{
-		name: "read-write: one of Redisson's among the readers is not seen", in: "rw.lua", suite: tests(line, "TestRWLineL8_RedissonReads"),
+		name: "read-write: one of Redisson's among the readers is not seen", in: "rw.lua", suite: tests(line, "TestRWLineR8_RedissonReads"),
 		old: "return not ours(reader) and reader or nil",
 		new: "return nil",
 	},
 	{
-		name: "read-write: the lock is never left to Redisson's", in: "rw.lua", suite: tests(line, "TestLineL7_RedissonWaits"),
+		name: "read-write: the lock is never left to Redisson's", in: "rw.lua", suite: tests(line, "TestLineR7_RedissonWaits"),
 		old: "or 0) > 0\n    then",
 		new: "or 0) > 99\n    then",
 	},
@@ -505,7 +505,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "read-write: MinHold tells nobody", in: "write_retain.lua", suite: tests(line, "TestLineL15_BesideTheLine"),
+		name: "read-write: MinHold tells nobody", in: "write_retain.lua", suite: tests(line, "TestLineR15_BesideTheLine"),
 		old: "  tell(0)\n",
 		new: "",
 	},
@@ -617,12 +617,12 @@ var mutants = []mutant{
 		new: "if held then",
 	},
 	{
-		name: "fair: what was granted to one who leaves is nobody's", in: "fair_leave.lua", suite: tests(line, "TestLineL1_Leaving"),
+		name: "fair: what was granted to one who leaves is nobody's", in: "fair_leave.lua", suite: tests(line, "TestLineR1_Leaving"),
 		old: "if held or free and next == me then",
 		new: "if free and next == me then",
 	},
 	{
-		name: "fair: who leaves keeps what it was granted", in: "fair_leave.lua", suite: tests(line, "TestLineL1_Leaving"),
+		name: "fair: who leaves keeps what it was granted", in: "fair_leave.lua", suite: tests(line, "TestLineR1_Leaving"),
 		old: "redis.call('HGET', KEYS[1], me) == '1'",
 		new: "false",
 	},
@@ -637,7 +637,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "fair: a grant does not end", in: "fair.lua", suite: tests(line, "TestLineL3_TheDeaf"),
+		name: "fair: a grant does not end", in: "fair.lua", suite: tests(line, "TestLineR3_TheDeaf"),
 		old: "redis.pcall('PEXPIRE', KEYS[1], lease)",
 		new: "",
 	},
@@ -800,7 +800,7 @@ var mutants = []mutant{
 		new: "if theirs == 0 then serve(0) end",
 	},
 	{
-		name: "permit line: none is left to Redisson's", in: "permits.lua", suite: tests(line, "TestLineL7_RedissonWaits"),
+		name: "permit line: none is left to Redisson's", in: "permits.lua", suite: tests(line, "TestLineR7_RedissonWaits"),
 		old: "theirs = math.max(leave_turn",
 		new: "theirs = math.min(leave_turn",
 	},
@@ -1145,7 +1145,7 @@ var mutants = []mutant{
 		new: "if false and",
 	},
 	{
-		name: "line: a grant counts from its message", in: "queued.granted", suite: tests(line, "TestLineL6_Renewal"),
+		name: "line: a grant counts from its message", in: "queued.granted", suite: tests(line, "TestLineR6_Renewal"),
 		old: "q.place.asks[i].sent",
 		new: "time.Now()",
 	},
@@ -1155,7 +1155,7 @@ var mutants = []mutant{
 		new: `return number == "" || a.number == number`,
 	},
 	{
-		name: "line: all asks have one number", in: "prepare", suite: tests(line, "TestLineL19_ForgedMessages"),
+		name: "line: all asks have one number", in: "prepare", suite: tests(line, "TestLineR19_ForgedMessages"),
 		old: "rand.Text()",
 		new: `rand.Text()[:0] + "n"`,
 	},
@@ -1175,7 +1175,7 @@ var mutants = []mutant{
 		new: "a.lease",
 	},
 	{
-		name: "line: a hold begins with what is left of a grant", in: "queued.granted", suite: tests(line, "TestLineL6_AnOldAsk"),
+		name: "line: a hold begins with what is left of a grant", in: "queued.granted", suite: tests(line, "TestLineR6_AnOldAsk"),
 		old: "mono.Until(trusted) < grant/2",
 		new: "mono.Until(trusted) < -time.Hour",
 	},
@@ -1205,27 +1205,27 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "line: a grant that is not renewed yet does not pass on", in: "acquisition.granted", suite: tests(line, "TestLineL17_HandedOver"),
+		name: "line: a grant that is not renewed yet does not pass on", in: "acquisition.granted", suite: tests(line, "TestLineR17_HandedOver"),
 		old: "s.unconfirmed = a.grant > 0",
 		new: "s.unconfirmed = false",
 	},
 	{
-		name: "line: a resubscription asks nobody", in: "grants.Hear", suite: tests(line, "TestLineL2_LostMessages"),
+		name: "line: a resubscription asks nobody", in: "grants.Hear", suite: tests(line, "TestLineR2_LostMessages"),
 		old: "p.queued.waiter.Notify()",
 		new: "_ = p",
 	},
 	{
-		name: "line: the first waits for its message alone", in: "noteRefusal", suite: tests(line, "TestLineL2_LostMessages"),
+		name: "line: the first waits for its message alone", in: "noteRefusal", suite: tests(line, "TestLineR2_LostMessages"),
 		old: "sleep = retry",
 		new: "sleep = time.Hour",
 	},
 	{
-		name: "line: who stands there misses Redisson's release", in: "place.listens", suite: tests(line, "TestLineL8_RedissonHolds"),
+		name: "line: who stands there misses Redisson's release", in: "place.listens", suite: tests(line, "TestLineR8_RedissonHolds"),
 		old: "!p.stands || p.besides",
 		new: "!p.stands",
 	},
 	{
-		name: "line: who stands there listens where Redisson's do", in: "place.listens", suite: tests(line, "TestLineL8_RedissonHolds"),
+		name: "line: who stands there listens where Redisson's do", in: "place.listens", suite: tests(line, "TestLineR8_RedissonHolds"),
 		old: "!p.stands || p.besides",
 		new: "true",
 	},
@@ -1235,7 +1235,7 @@ var mutants = []mutant{
 		new: "c == c",
 	},
 	{
-		name: "line: who gives up stays there", in: "prepare", suite: tests(line, "TestLineL1_Leaving"),
+		name: "line: who gives up stays there", in: "prepare", suite: tests(line, "TestLineR1_Leaving"),
 		old: `q.args.Number != "" || `,
 		new: "",
 	},

@@ -20,8 +20,9 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// The line in Redis where those of many processes stand who wait, and a release that grants the lock to the first. L1, L2, ... are
-// rules of the line. What is about rights and full memory is in packages rights and servers.
+// The line in Redis where those of many processes stand who wait, and a release that grants the lock to the first. R1, R2, ... are
+// rules of the line, each said above its test; L1, L2, ... are weak spots. What is about rights and full memory is in packages rights
+// and servers.
 
 // Ten processes have the lock in the order in which they came, each at the moment in which the one before it gives it back. The tokens
 // of a fenced one rise. Nobody listens elsewhere, and nothing of the line is left.
@@ -52,9 +53,9 @@ func TestLineIsServedInOrder(t *testing.T) {
 	})
 }
 
-// L1: a waiter gives up while it is granted the lock, or while its ask is on its way. The next one has it at once; what the ask has
+// R1: a waiter gives up while it is granted the lock, or while its ask is on its way. The next one has it at once; what the ask has
 // taken is given back when it arrives.
-func TestLineL1_Leaving(t *testing.T) {
+func TestLineR1_Leaving(t *testing.T) {
 	everyLine(t, func(s *stage) {
 		h := s.hold()
 		first, second, third := deafen(s.wait()), s.wait(), s.wait()
@@ -97,9 +98,9 @@ func TestLineL1_Leaving(t *testing.T) {
 	})
 }
 
-// L2: a lost message costs a second at most, and nothing once the subscription stands again. Each asks once a
+// R2: a lost message costs a second at most, and nothing once the subscription stands again. Each asks once a
 // second.
-func TestLineL2_LostMessages(t *testing.T) {
+func TestLineR2_LostMessages(t *testing.T) {
 	everyLine(t, func(s *stage) {
 		h := s.hold()
 		waiters := several(10, func() *kit.Standing { return s.wait() })
@@ -125,9 +126,9 @@ func TestLineL2_LostMessages(t *testing.T) {
 	})
 }
 
-// L3: one who is connected, and neither hears nor asks, costs its grant and a second, so five seconds at most in any kind of line. Many cost
+// R3: one who is connected, and neither hears nor asks, costs its grant and a second, so five seconds at most in any kind of line. Many cost
 // no more than ten seconds.
-func TestLineL3_TheDeaf(t *testing.T) {
+func TestLineR3_TheDeaf(t *testing.T) {
 	for _, deaf := range []int{1, 5, 40} {
 		for offset := time.Duration(0); offset < 1500*time.Millisecond; offset += 130 * time.Millisecond {
 			everyLine(t, func(s *stage) {
@@ -152,9 +153,9 @@ func TestLineL3_TheDeaf(t *testing.T) {
 	}
 }
 
-// L4, L5: a message may come late, since its reader stood still. The deadline of the hold is reckoned from when the ask was sent that it
+// R4, R5: a message may come late, since its reader stood still. The deadline of the hold is reckoned from when the ask was sent that it
 // answers, and a message of which little is left lets nobody in. The next one is let in when the grant has ended.
-func TestLineL4_L5_LateMessages(t *testing.T) {
+func TestLineR4_R5_LateMessages(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 2900 * time.Millisecond, 3500 * time.Millisecond, 10 * time.Second} {
 		for _, asked := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond} {
 			everyLine(t, func(s *stage) {
@@ -204,9 +205,9 @@ func TestLineL4_L5_LateMessages(t *testing.T) {
 	}
 }
 
-// L6: a hold that begins with a message has its full lease within a second, also if it hears nothing more. If Redis falls silent it is
+// R6: a hold that begins with a message has its full lease within a second, also if it hears nothing more. If Redis falls silent it is
 // lost, and told, before the grant has ended.
-func TestLineL6_Renewal(t *testing.T) {
+func TestLineR6_Renewal(t *testing.T) {
 	for _, falls := range []string{"", "deaf", "silent"} {
 		everyLine(t, func(s *stage) {
 			if !s.Kind.ByMessage {
@@ -241,8 +242,8 @@ func TestLineL6_Renewal(t *testing.T) {
 	}
 }
 
-// L6: of one whose last ask is old, a message could not be trusted for long. It asks, and has its full lease from the beginning.
-func TestLineL6_AnOldAsk(t *testing.T) {
+// R6: of one whose last ask is old, a message could not be trusted for long. It asks, and has its full lease from the beginning.
+func TestLineR6_AnOldAsk(t *testing.T) {
 	everyLine(t, func(s *stage) {
 		const lease = 1500 * time.Millisecond // a grant is no longer
 		h := s.hold()
@@ -260,8 +261,8 @@ func TestLineL6_AnOldAsk(t *testing.T) {
 	})
 }
 
-// L7: one of Redisson's that wants the lock beside some of ours has its turns, and so have they: each has a third of its share at least.
-func TestLineL7_RedissonWaits(t *testing.T) {
+// R7: one of Redisson's that wants the lock beside some of ours has its turns, and so have they: each has a third of its share at least.
+func TestLineR7_RedissonWaits(t *testing.T) {
 	locks := func(k *kit.Kind) func(*testing.T, int, func(*stage)) {
 		return func(t *testing.T, _ int, f func(s *stage)) { t.Helper(); fake(t, k, f) }
 	}
@@ -303,9 +304,9 @@ func TestLineL7_RedissonWaits(t *testing.T) {
 	}
 }
 
-// L8: while one of Redisson's holds the lock, the first eight of the line listen where it announces its release, and many messages make
+// R8: while one of Redisson's holds the lock, the first eight of the line listen where it announces its release, and many messages make
 // few asks. The first has the lock at once then. While one of ours holds it, nobody listens there, but a holder of long, for a forced unlock.
-func TestLineL8_RedissonHolds(t *testing.T) {
+func TestLineR8_RedissonHolds(t *testing.T) {
 	everyLine(t, func(s *stage) {
 		if s.Kind.Queues {
 			return // see TestFairBesideRedisson
@@ -346,9 +347,9 @@ func TestLineL8_RedissonHolds(t *testing.T) {
 	})
 }
 
-// L9: whichever way the lock gets free without a release, the first of the line has it within a second, and the others keep their
+// R9: whichever way the lock gets free without a release, the first of the line has it within a second, and the others keep their
 // places.
-func TestLineL9_FreeWithoutARelease(t *testing.T) {
+func TestLineR9_FreeWithoutARelease(t *testing.T) {
 	for name, way := range map[string]struct {
 		free func(s *stage)
 		most time.Duration
@@ -389,9 +390,9 @@ func TestLineL9_FreeWithoutARelease(t *testing.T) {
 	}
 }
 
-// L10: a line of the dead costs one who lives a few asks at most, and nothing if they are few. Dead is who does not listen, has not asked
+// R10: a line of the dead costs one who lives a few asks at most, and nothing if they are few. Dead is who does not listen, has not asked
 // for long, or has left no ask.
-func TestLineL10_TheDead(t *testing.T) {
+func TestLineR10_TheDead(t *testing.T) {
 	for name, way := range map[string]struct{ client, ask string }{
 		"who does not listen": {"ffffffff-0000-8000-8000-000000000000", "n 3000 UNTIL 0"},
 		"who does not ask":    {"", "n 3000 1000 0"},
@@ -430,9 +431,9 @@ func TestLineL10_TheDead(t *testing.T) {
 	}
 }
 
-// L13: the line is lost, as by a failover, and all ask again: at once on their new subscriptions, else when they would have asked anyway.
+// R13: the line is lost, as by a failover, and all ask again: at once on their new subscriptions, else when they would have asked anyway.
 // Nobody is lost.
-func TestLineL13_ALostLine(t *testing.T) {
+func TestLineR13_ALostLine(t *testing.T) {
 	for _, resubscribe := range []bool{true, false} {
 		everyLine(t, func(s *stage) {
 			h := s.hold()
@@ -454,8 +455,8 @@ func TestLineL13_ALostLine(t *testing.T) {
 	}
 }
 
-// L15: what does not stand in line goes on beside it.
-func TestLineL15_BesideTheLine(t *testing.T) {
+// R15: what does not stand in line goes on beside it.
+func TestLineR15_BesideTheLine(t *testing.T) {
 	t.Run("nested", func(t *testing.T) {
 		everyLock(t, func(s *stage) {
 			if !s.Kind.Nests {
@@ -550,8 +551,8 @@ func TestLineL15_BesideTheLine(t *testing.T) {
 	})
 }
 
-// L16: a try is refused while one who lives stands in line, also when nobody holds the lock; not for the dead.
-func TestLineL16_TryLock(t *testing.T) {
+// R16: a try is refused while one who lives stands in line, also when nobody holds the lock; not for the dead.
+func TestLineR16_TryLock(t *testing.T) {
 	everyLock(t, func(s *stage) {
 		h := s.hold()
 		c, _ := s.Client()
@@ -576,8 +577,8 @@ func TestLineL16_TryLock(t *testing.T) {
 	})
 }
 
-// L17: what began with a message passes on in the process, and is trusted for no longer for that.
-func TestLineL17_HandedOver(t *testing.T) {
+// R17: what began with a message passes on in the process, and is trusted for no longer for that.
+func TestLineR17_HandedOver(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
 		if testclient.WithoutHandOver() {
 			return
@@ -603,9 +604,9 @@ func TestLineL17_HandedOver(t *testing.T) {
 	})
 }
 
-// L18: an ask arrives when nobody waits for its answer, and is granted the lock. It is given back at the latest when the caller is
+// R18: an ask arrives when nobody waits for its answer, and is granted the lock. It is given back at the latest when the caller is
 // certain that it may have arrived.
-func TestLineL18_GrantedToNobody(t *testing.T) {
+func TestLineR18_GrantedToNobody(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		everyLine(t, func(s *stage) {
 			h := s.hold()
@@ -630,8 +631,8 @@ func TestLineL18_GrantedToNobody(t *testing.T) {
 	}
 }
 
-// L19: a message lets in nobody if it is not the answer to the last ask: forged, old, of another waiter, or junk.
-func TestLineL19_ForgedMessages(t *testing.T) {
+// R19: a message lets in nobody if it is not the answer to the last ask: forged, old, of another waiter, or junk.
+func TestLineR19_ForgedMessages(t *testing.T) {
 	everyLine(t, func(s *stage) {
 		number := func(w *kit.Standing) string { // of its last ask
 			number, _, _ := strings.Cut(s.Do("HGET", kit.AsksKey("x"), w.Field), " ")

@@ -51,8 +51,8 @@ func TestPermitsAreServedInOrder(t *testing.T) {
 	})
 }
 
-// L1: a waiter for some gives up while it is granted them. It gives back these, and others have them. One who leaves keeps nobody waiting any more.
-func TestPermitLineL1_Leaving(t *testing.T) {
+// R1: a waiter for some gives up while it is granted them. It gives back these, and others have them. One who leaves keeps nobody waiting any more.
+func TestPermitLineR1_Leaving(t *testing.T) {
 	fakePermits(t, 3, func(s *stage) {
 		h := s.holdOf(3)
 		first, second := deafen(s.waitFor(2)), s.waitFor(3)
@@ -74,8 +74,8 @@ func TestPermitLineL1_Leaving(t *testing.T) {
 	})
 }
 
-// L3: one that is granted some of the permits, and neither hears nor asks, costs its grant: the first of the line knows when it ends, within a second.
-func TestPermitLineL3_TheDeaf(t *testing.T) {
+// R3: one that is granted some of the permits, and neither hears nor asks, costs its grant: the first of the line knows when it ends, within a second.
+func TestPermitLineR3_TheDeaf(t *testing.T) {
 	for _, row := range []struct{ deaf, alive int }{{1, 2}, {2, 2}, {2, 1}} {
 		for offset := time.Duration(0); offset < kit.AsksEvery; offset += 130 * time.Millisecond {
 			fakePermits(t, 2, func(s *stage) {
@@ -92,9 +92,9 @@ func TestPermitLineL3_TheDeaf(t *testing.T) {
 	}
 }
 
-// L6: a hold of several permits that begins with a message has its full lease within a second. One with a lease of its own asks first, and
+// R6: a hold of several permits that begins with a message has its full lease within a second. One with a lease of its own asks first, and
 // has that.
-func TestPermitLineL6_Renewal(t *testing.T) {
+func TestPermitLineR6_Renewal(t *testing.T) {
 	fakePermits(t, 3, func(s *stage) {
 		h := s.holdOf(3)
 		renewed, fixed := s.waitFor(2), s.waitFor(1, holdfast.FixedLease(10*time.Minute))
@@ -120,9 +120,9 @@ func TestPermitLineL6_Renewal(t *testing.T) {
 	})
 }
 
-// L9: whichever way permits become available without a release, those in line have them: at once if a script of ours does it, and within
+// R9: whichever way permits become available without a release, those in line have them: at once if a script of ours does it, and within
 // a second else.
-func TestPermitLineL9_OtherWays(t *testing.T) {
+func TestPermitLineR9_OtherWays(t *testing.T) {
 	for way, row := range map[string]struct {
 		free func(s *stage, of *holdfast.PermitSemaphore, h *holdfast.Hold) error
 		most time.Duration
@@ -184,8 +184,8 @@ func TestPermitLineBeforeTheSemaphore(t *testing.T) {
 	})
 }
 
-// L16: a try does not overtake whom others wait behind; when nobody is left in line, it has what is available.
-func TestPermitLineL16_Try(t *testing.T) {
+// R16: a try does not overtake whom others wait behind; when nobody is left in line, it has what is available.
+func TestPermitLineR16_Try(t *testing.T) {
 	fakePermits(t, 2, func(s *stage) {
 		h := s.hold()
 		many := s.waitFor(2)

@@ -232,8 +232,8 @@ func TestRWLineReaderBehindAWriter(t *testing.T) {
 	})
 }
 
-// L3: a writer for whom others make way neither hears nor asks when it is let in. A reader behind it has the lock within five seconds.
-func TestRWLineL3_TheDeaf(t *testing.T) {
+// R3: a writer for whom others make way neither hears nor asks when it is let in. A reader behind it has the lock within five seconds.
+func TestRWLineR3_TheDeaf(t *testing.T) {
 	for offset := time.Duration(0); offset < kit.AsksEvery; offset += 130 * time.Millisecond {
 		fakeRW(t, func(s rwStage) {
 			h := s.read()
@@ -247,8 +247,8 @@ func TestRWLineL3_TheDeaf(t *testing.T) {
 	}
 }
 
-// L1: one gives up that was let in, and does not know. The next one has the lock at once; beside a reader that reads on, nobody.
-func TestRWLineL1_Leaving(t *testing.T) {
+// R1: one gives up that was let in, and does not know. The next one has the lock at once; beside a reader that reads on, nobody.
+func TestRWLineR1_Leaving(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
 		h := s.hold()
 		r1, r2, w1, r3 := deafen(s.reader()), s.reader(), deafen(s.wait()), s.reader()
@@ -269,7 +269,7 @@ func TestRWLineL1_Leaving(t *testing.T) {
 	})
 }
 
-// L9: whoever finds that those who read have died lets in the first of the line.
+// R9: whoever finds that those who read have died lets in the first of the line.
 func TestRWLineDeadReaders(t *testing.T) {
 	for _, finds := range []string{"the first", "another one", "the last reader"} {
 		fakeRW(t, func(s rwStage) {
@@ -294,7 +294,7 @@ func TestRWLineDeadReaders(t *testing.T) {
 	}
 }
 
-// L10: whoever no longer listens is passed over, on either side. One of them has reserved the lock: that ends when it is dropped, and
+// R10: whoever no longer listens is passed over, on either side. One of them has reserved the lock: that ends when it is dropped, and
 // readers come in when they ask.
 func TestRWLineTheDead(t *testing.T) {
 	for _, reserved := range []bool{false, true} {
@@ -362,8 +362,8 @@ func TestRWLineForce(t *testing.T) {
 	}
 }
 
-// L15: what an owner that holds the lock asks for beside it stands in no line: a nested hold, the other side, and an upgrade.
-func TestRWLineL15_BesideTheLine(t *testing.T) {
+// R15: what an owner that holds the lock asks for beside it stands in no line: a nested hold, the other side, and an upgrade.
+func TestRWLineR15_BesideTheLine(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
 		h := s.hold()
 		r, w := s.reader(), s.wait()
@@ -383,8 +383,8 @@ func TestRWLineL15_BesideTheLine(t *testing.T) {
 	})
 }
 
-// L18: an ask of a reader that nobody waits for any more stands in line late, and is let in. That is given back.
-func TestRWLineL18_GrantedToNobody(t *testing.T) {
+// R18: an ask of a reader that nobody waits for any more stands in line late, and is let in. That is given back.
+func TestRWLineR18_GrantedToNobody(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
 		h := s.hold()
 		r, w := s.reader(), s.wait()
@@ -398,8 +398,8 @@ func TestRWLineL18_GrantedToNobody(t *testing.T) {
 	})
 }
 
-// L8: one of Redisson's reads, too. The first of the line listen for its release, and have the lock at once.
-func TestRWLineL8_RedissonReads(t *testing.T) {
+// R8: one of Redisson's reads, too. The first of the line listen for its release, and have the lock at once.
+func TestRWLineR8_RedissonReads(t *testing.T) {
 	for range 5 { // whoever comes first in the hash
 		fakeRW(t, func(s rwStage) {
 			ours := []*holdfast.Hold{s.read(), s.read(), s.read(), s.read()}

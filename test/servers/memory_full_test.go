@@ -97,9 +97,9 @@ func TestMemoryFull(t *testing.T) {
 	})
 }
 
-// L12: who stands in line when the memory gets full is granted the lock, and keeps it; only a token needs memory. Who comes later waits
+// R12: who stands in line when the memory gets full is granted the lock, and keeps it; only a token needs memory. Who comes later waits
 // outside of the line, and is told why at the end.
-func TestLineL12_MemoryFull(t *testing.T) {
+func TestLineR12_MemoryFull(t *testing.T) {
 	t.Parallel()
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
 		if !k.Line || k.Shared() {

@@ -11,28 +11,28 @@
 -- acquire would write; an acquire that asks again finds its permits held; and a leave gives back just these,
 -- however late it comes.
 --
--- What could go wrong, and why it does not (L1 ... are rows of the tests, see test/line/permits_line_test.go):
+-- What could go wrong, and why it does not (R1 ... are rows of the tests, see test/line/permits_line_test.go):
 --
--- L1   a waiter leaves while it is granted: leave names the ids.
--- L2   a message is lost: the next ask finds the permits held.
--- L3   who is granted them is stopped: they expire with the grant. The first of the line asks when the next
+-- R1   a waiter leaves while it is granted: leave names the ids.
+-- R2   a message is lost: the next ask finds the permits held.
+-- R3   who is granted them is stopped: they expire with the grant. The first of the line asks when the next
 --      permit expires, and whoever asks serves all.
--- L4   it wakes later: its deadline, 0.99 of the grant after its ask was sent, has passed.
--- L5   a semaphore may end before the grant does: then the message says to ask, and the answer says when.
--- L6   several permits of one hold are renewed as any.
--- L7   Redisson waits: one permit, not all of them, is left to it at a time. It has had it when none is available.
--- L8   Redisson holds: nobody says whose a permit is, but ids of ours are known by their looks. Of many
+-- R4   it wakes later: its deadline, 0.99 of the grant after its ask was sent, has passed.
+-- R5   a semaphore may end before the grant does: then the message says to ask, and the answer says when.
+-- R6   several permits of one hold are renewed as any.
+-- R7   Redisson waits: one permit, not all of them, is left to it at a time. It has had it when none is available.
+-- R8   Redisson holds: nobody says whose a permit is, but ids of ours are known by their looks. Of many
 --      only the first and the last to expire are looked at.
--- L9   permits become available otherwise (added, set, forced): the script that does it serves, too. One
+-- R9   permits become available otherwise (added, set, forced): the script that does it serves, too. One
 --      that only finds some expired does not: the first of the line is about to ask.
--- L10  the dead are dropped, MOST a script. The first is told to ask if there are more to serve.
--- L12  memory is full: what gives back begins with a write that needs none.
--- L14  no right to the line: all is as without it, and what is reserved (semaphore_next.lua) holds for both.
--- L16  a try does not overtake whom others wait behind.
+-- R10  the dead are dropped, MOST a script. The first is told to ask if there are more to serve.
+-- R12  memory is full: what gives back begins with a write that needs none.
+-- R14  no right to the line: all is as without it, and what is reserved (semaphore_next.lua) holds for both.
+-- R16  a try does not overtake whom others wait behind.
 -- big  who wants many holds up those behind it, as long as semaphore_next.lua says. One line for all would let one that
 --      wants more than it gets hold up the others for ever.
 --
--- L11, L13, L15, L17 to L19 are as a plain lock's.
+-- R11, R13, R15, R17 to R19 are as a plain lock's.
 
 -- free is how many are available. If that is no number, nothing is done.
 -- from calls: integer
