@@ -23,21 +23,19 @@ EVERYTHING    := github.com/holdfast-go/holdfast/...
 FAKE_TIME     := hold owner handover line fair rw permits multi stress scale
 REAL_TIME     := scripts servers topology rights docs
 TESTS         := $(FAKE_TIME:%=test/%) $(REAL_TIME:%=test/%)
-# Tests wait more than they compute. test-main runs one package at a time, and first of all TESTS, which take longest
-# by far and compute on one processor at first; test-rest runs two at a time, those of SLOW_FIRST first and in this
-# order; test-third one: those of test-oldest, then those of THIRD. With more at once, tests fail of lateness on a
-# busy machine; with fewer, make test takes more than its six minutes with an empty cache. release and
-# otel/example compile, so they come when most of that has been done for others.
-SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,cmd/holdfast bench/workloads/scale bench/workloads robustness/soak cmd/holdfast/internal/doctor release \
+# Tests wait more than they compute. Three lanes run beside each other: test-fake one package at a time, then the tool, then
+# test-third; test-real one at a time, which takes as long; test-rest two, those of SLOW_FIRST first and in this order. With
+# more at once, those on real servers are late on a busy machine; the three adapters beside each other are too much. Those under
+# fake time are never late, so they give way to all others. release and otel/example compile, so they come when
+# most of that has been done for others.
+SLOW_FIRST    := $(addprefix github.com/holdfast-go/holdfast/,bench/workloads/scale cmd/holdfast/internal/doctor bench/workloads robustness/soak release \
 	cmd/holdfast/internal/survey cmd/holdfast/internal/dashboard)
-AFTER_TEST    := goredisdriver rueidisdriver
+AFTER_REAL    := goredisdriver rueidisdriver
+TOOL          := cmd/holdfast
 THIRD         := $(addprefix github.com/holdfast-go/holdfast/,bench/tails internal/redistest test/gocronlock otel/example valkeydriver)
-NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,$(TESTS) interop robustness robustness/trials $(AFTER_TEST)) $(THIRD)
+NOT_IN_REST   := $(addprefix github.com/holdfast-go/holdfast/,$(TESTS) $(TOOL) interop robustness robustness/trials $(AFTER_REAL)) $(THIRD)
 SKIP_SLOW     ?=
-BESIDE        ?= test-third
-# With the race detector TESTS take so much longer that all others give way to them. Without it, what gives
-# way is late itself on a busy machine.
-LOW_PRIORITY   = $(if $(RACE),nice -n 5)
+LAST          ?= test-third
 RACE          ?=
 # Nobody debugs the binaries of tests. Without the race detector, what is compiled serves a release, too, which has the
 # debugger's information.
@@ -70,7 +68,7 @@ help: ## say what there is
 test test-race: export GOGC := $(FEWER_GCS)
 test: need-redis ## run all tests, on real servers; not interop, nor the simulation and the trials of robustness
 	@$(TEST) -c -o /dev/null ./test/servers
-	+@$(MAKE_J) test-main test-rest $(BESIDE)
+	+@$(MAKE_J) test-first test-real test-rest
 
 .PHONY: test-race
 test-race: export RACE := $(RACE_FLAGS)
@@ -87,15 +85,25 @@ short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test/servers $(call quoted,$(WAITING_HERE))
 	@$(TEST_ON) without-hand-over test/stress 'TestRWStress$$'
 
-.PHONY: test-main test-rest test-third
-test-main: need-redis
-	@$(TEST) -p 1 -timeout 15m $(TESTS:%=./%) $(AFTER_TEST:%=./%)
+.PHONY: test-first test-fake test-real test-rest test-tool test-third
+test-first: ; +@$(MAKE_J) 1 test-fake test-tool $(LAST)
+
+test-fake:
+	@nice -n 10 $(TEST) -p 1 -timeout 15m $(FAKE_TIME:%=./test/%)
+
+test-real: need-redis
+	@$(TEST) -p 1 -timeout 15m $(REAL_TIME:%=./test/%) $(AFTER_REAL:%=./%)
 
 test-rest: need-redis
-	@$(LOW_PRIORITY) $(TEST) -p 2 -timeout 15m $(filter-out $(SKIP_SLOW),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
+	@$(TEST) -p 2 -timeout 15m $(filter-out $(SKIP_SLOW),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
+
+# With the race detector each command takes six times as long, so it has a few.
+test-tool: need-redis
+	@$(if $(RACE),$(TEST) -timeout 15m -run 'TestScripts/(command|limits|nested|waiting)$$' ./$(TOOL))
+	@env CGO_ENABLED=0 $(GO) test -vet=off -ldflags=-w -timeout 15m ./$(TOOL)
 
 test-third: need-redis test-oldest
-	@$(LOW_PRIORITY) $(TEST) -p 1 -timeout 15m $(THIRD)
+	@$(TEST) -p 1 -timeout 15m $(THIRD)
 
 # release has no goroutines of its own.
 .PHONY: test-release
@@ -107,7 +115,7 @@ test-oldest: ; +@$(MAKE_J) 1 $(OLDEST)
 $(OLDEST): RACE :=
 $(OLDEST): oldest-%: need-redis
 	@echo "== $* with the oldest client that it promises"
-	@$(LOW_PRIORITY) tools/alone $* $(TEST) -timeout 10m ./...
+	@tools/alone $* $(TEST) -timeout 10m ./...
 
 # Where there is no Chromium, `make test` goes without the browser.
 .PHONY: dashboard-test
@@ -344,7 +352,7 @@ ci: need-chromium need-redis need-jvm ## everything that must pass before a chan
 .PHONY: ci-tests ci-static
 ci-tests:
 	+@$(MAKE_J) 1 mod-check generate-check api-check
-	@$(MAKE) --no-print-directory test SKIP_SLOW=github.com/holdfast-go/holdfast/release BESIDE=
+	@$(MAKE) --no-print-directory test SKIP_SLOW=github.com/holdfast-go/holdfast/release LAST=
 	+@$(MAKE_J) --output-sync=line ci-servers ci-faults
 
 ci-static:

@@ -93,7 +93,7 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 		server.Cli(t, "SET", "job", "1")
 	}
 	dir := t.TempDir()
-	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--kind", kind, "--lease", "15s", "--grace", "3s", "--on-lost", onLost,
+	cmd := holdfast(t, "redis://"+proxy.Addr(), "run", "--kind", kind, "--lease", "30s", "--grace", "3s", "--on-lost", onLost,
 		"job", "--", "heartbeat", dir)
 	out := start(t, cmd)
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "alive")) })

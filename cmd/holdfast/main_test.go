@@ -48,7 +48,7 @@ type tests struct{ *testing.M }
 // or a shell with a command in the background, would be ignored by the commands,
 // too; one that is caught here is not.
 func (m tests) Run() int {
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
 	for _, sig := range forwarded {
@@ -59,8 +59,7 @@ func (m tests) Run() int {
 	return m.M.Run()
 }
 
-// TestScripts runs the scripts one after another, each with a Redis server of its own: they compute more than they wait,
-// and several at once are late on a busy machine.
+// TestScripts runs the scripts, each with a Redis server of its own.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -69,6 +68,7 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t)
 			testscript.Run(t, testscript.Params{
 				Files: []string{file},

@@ -42,8 +42,9 @@ const (
 	MinLease = 100 * time.Millisecond
 	// DefaultGrace is the grace, where the lease has room for it.
 	DefaultGrace = 5 * time.Second
-	// longestReserve is the most time that is kept for reaping.
-	longestReserve = time.Second
+	// longestReserve is the most time that is kept for reaping. A machine with too much to do may come to it
+	// seconds later.
+	longestReserve = 3 * time.Second
 )
 
 // Config says what to run, and how.
