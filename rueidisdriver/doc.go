@@ -59,7 +59,8 @@
 // nothing, but once a second at most. If the node is not known, calls use the client's own connections.
 //
 // A client that the program has closed fails calls for good after a second: rueidis says the same
-// of connections that it closes when servers change their roles.
+// of connections that it closes when servers change their roles. A connection that rueidis is making when it is
+// closed stays, and then the client works on.
 //
 // # Replicas
 //
