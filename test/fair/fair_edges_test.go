@@ -38,7 +38,7 @@ func (s *stage) suffers(script string, faults ...memdriver.Fault) {
 	var line []*kit.Standing
 	for range 2 {
 		c, d := s.Client()
-		kit.Nth(d, script, faults...)
+		kit.Next(d, script, faults...)
 		line = append(line, s.standAs(c, d))
 		time.Sleep(4 * time.Second)
 	}
@@ -70,14 +70,14 @@ func TestLateAcquireKeepsNoPlaceAfterTheHold(t *testing.T) {
 			fake(t, func(s *stage) {
 				c, d := s.Client()
 				mu, ctx := c.NewFairMutex("x"), holdfast.WithOwner(background, c.NewOwner())
-				kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 1900 * time.Millisecond})
+				kit.Next(d, "acquire", memdriver.Fault{DelayRequest: 1900 * time.Millisecond})
 				_, err := mu.TryLock(ctx)
 				kit.WantError(s.T, err, holdfast.ErrLocked) // the guess of the server's clock is now 950 ms ahead
 				s.release()
-				kit.Once(d, "acquire", memdriver.Fault{DelayRequest: 2500 * time.Millisecond, LoseReply: true})
+				kit.Next(d, "acquire", memdriver.Fault{DelayRequest: 2500 * time.Millisecond, LoseReply: true})
 				h := kit.Must(s.T)(mu.Lock(ctx))
 				if nests {
-					kit.Once(d, "acquire", reset)
+					kit.Next(d, "acquire", reset)
 					kit.Unlock(s.T, kit.Must(s.T)(mu.Lock(ctx)))
 				}
 				kit.Unlock(s.T, h)
@@ -264,7 +264,7 @@ func TestGivenBackThoughNoAnswerComes(t *testing.T) {
 	fake(t, func(s *stage) {
 		waiter := s.stand()
 		time.Sleep(time.Second)
-		kit.Silent(waiter.D, memdriver.Fault{LoseReply: true})
+		kit.All(waiter.D, memdriver.Fault{LoseReply: true})
 		waiter.D.LoseMessages(true)
 		s.release() // to the waiter, which does not hear of it, and asks
 		time.Sleep(1500 * time.Millisecond)

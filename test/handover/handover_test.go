@@ -258,7 +258,7 @@ func TestWaitOverBeforeItIsAsked(t *testing.T) {
 		a, refused := s.behind(holdfast.Wait(30 * time.Millisecond))
 		other := kit.Waiting(s.T, s.otherX, background)
 		time.Sleep(25 * time.Millisecond) // longer than a slice
-		kit.Silent(s.d, memdriver.Fault{DelayReply: 2 * time.Millisecond})
+		kit.All(s.d, memdriver.Fault{DelayReply: 2 * time.Millisecond})
 		s.Unlock(a)
 		kit.WantError(s.T, <-refused, holdfast.ErrLocked)
 		s.d.SetFaults(nil)
@@ -411,7 +411,7 @@ func TestNotHandedOverDuringTry(t *testing.T) {
 // A hold is not handed over if a try for it was not answered: that may still take effect.
 func TestNotHandedOverAfterLostReply(t *testing.T) {
 	fake(t, func(s *stage) {
-		kit.Once(s.d, "acquire", memdriver.Fault{LoseRequest: true})
+		kit.Next(s.d, "acquire", memdriver.Fault{LoseRequest: true})
 		first, next := s.waits(), s.waits()
 		a := <-first // by the second try
 		calls := kit.Count(s.d)

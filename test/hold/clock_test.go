@@ -87,7 +87,7 @@ func TestFirstPermitsHeldUp(t *testing.T) {
 	}, func(s *stage, acquire func(ctx context.Context, c *holdfast.Client) error) {
 		s.Server.SetClock(-time.Minute)
 		s.Do("SET", "x", "3")
-		kit.Once(s.d, "acquire", heldUp)
+		kit.Next(s.d, "acquire", heldUp)
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
 		kit.WantError(s.T, acquire(ctx, s.c), context.DeadlineExceeded)
@@ -102,7 +102,7 @@ func TestFirstPermitsHeldUp(t *testing.T) {
 func TestCloseAfterAFirstCallHeldUp(t *testing.T) {
 	values(t, kinds, []time.Duration{0, 2 * time.Second, 20 * time.Second}, func(s *stage, after time.Duration) {
 		s.Server.SetClock(-time.Minute)
-		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+		kit.Next(s.d, "acquire", memdriver.Fault{LoseReply: true})
 		s.givesUp(background, time.Second)
 		time.Sleep(after)
 		start := time.Now()
@@ -166,7 +166,7 @@ func TestClocksOfTwoNodes(t *testing.T) {
 		here, there := s.Kind.Lock(c, "x"), s.Kind.Lock(c, name)
 
 		s.Unlock(s.Must(there.Lock(background)))
-		kit.Once(n.Driver, "acquire", heldUp)
+		kit.Next(n.Driver, "acquire", heldUp)
 		s.l = here
 		s.givesUp(background, time.Second)
 		s.wantGone()

@@ -114,7 +114,7 @@ func TestAContextEndsWithAnotherCallsError(t *testing.T) {
 
 		// While it waits for its owner's turn.
 		ctx, end := context.WithCancelCause(s.ctx)
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
 		first, second := s.waits(ctx), s.waits(ctx, holdfast.Wait(time.Minute))
 		began := time.Now()
 		end(cause)
@@ -132,7 +132,7 @@ func TestForceUnlockEndsWithAnotherCallsError(t *testing.T) {
 		other, _ := s.Client()
 		h := s.Must(s.Lock(other).Lock(background))
 		ctx, end := context.WithCancelCause(background)
-		kit.Once(s.d, "force", memdriver.Fault{LoseRequest: true})
+		kit.Next(s.d, "force", memdriver.Fault{LoseRequest: true})
 		forced := kit.Aside(func() error {
 			took, err := s.l.ForceUnlock(ctx)
 			if took {
@@ -191,7 +191,7 @@ func TestALossIsNotTheCallersDeadline(t *testing.T) {
 func TestRenewalSaysWhetherItMayHaveRun(t *testing.T) {
 	values(t, kinds, []bool{true, false}, func(s *stage, refused bool) {
 		h := s.lock()
-		kit.Silent(s.d, memdriver.Fault{Refuse: kit.Refusal(refused), LoseReply: !refused})
+		kit.All(s.d, memdriver.Fault{Refuse: kit.Refusal(refused), LoseReply: !refused})
 		<-h.Context().Done()
 		if failed := s.backend("renewal", context.Cause(h.Context()), ""); failed.Op != "renew" || failed.MayHaveRun == refused {
 			s.Errorf("%+v", failed)

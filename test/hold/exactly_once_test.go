@@ -30,7 +30,7 @@ func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
 			for i, step := range steps {
 				s.d.SetFaults(nil)
 				if i == at {
-					kit.Once(s.d, step, fault)
+					kit.Next(s.d, step, fault)
 				}
 				if step == "acquire" {
 					held = append(held, s.in(ctx))
@@ -63,7 +63,7 @@ func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
 func TestS27_CancelledCallersLeaveNothing(t *testing.T) {
 	const way = 10 * time.Millisecond
 	cancelled := func(s *stage, parent context.Context, fault memdriver.Fault, after time.Duration) {
-		kit.Once(s.d, "acquire", fault)
+		kit.Next(s.d, "acquire", fault)
 		why := errors.New("changed my mind")
 		ctx, cancel := context.WithCancelCause(parent)
 		time.AfterFunc(after, func() { cancel(why) })
@@ -99,7 +99,7 @@ func TestS27_CancelledCallersLeaveNothing(t *testing.T) {
 // the hold or the error, and with the error nothing stays.
 func TestS27_CancelledAtTheMomentOfTheAnswer(t *testing.T) {
 	often(t, kinds, 40, func(s *stage, _ int) {
-		kit.Silent(s.d, memdriver.Fault{DelayReply: 10 * time.Millisecond})
+		kit.All(s.d, memdriver.Fault{DelayReply: 10 * time.Millisecond})
 		ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
 		defer cancel()
 		if h, err := s.l.Lock(ctx); err == nil {
@@ -232,7 +232,7 @@ func TestRefusedHasNoEffectLater(t *testing.T) {
 			"release": {"add", del, set, "3", func(c *holdfast.Client) (bool, error) { return c.NewUnleasedSemaphore("x").ReleaseIfExists(2) }},
 		}, func(s *stage, row row) {
 			s.Do(row.before...)
-			kit.Once(s.d, row.send, late)
+			kit.Next(s.d, row.send, late)
 			defer time.AfterFunc(goes, func() { s.Do(row.after...) }).Stop()
 			done, err := row.call(s.c)
 			kit.OK(s.T, err)
@@ -255,7 +255,7 @@ func TestRefusedWaiterRemembersItsSends(t *testing.T) {
 	fake(t, func(s *stage) {
 		held := s.beside()
 		s.d.LoseMessages(true)
-		kit.Once(s.d, "acquire", late)
+		kit.Next(s.d, "acquire", late)
 		time.AfterFunc(2050*time.Millisecond, func() { s.Unlock(held) })
 		ctx, cancel := context.WithCancel(background)
 		time.AfterFunc(2070*time.Millisecond, cancel)
@@ -300,7 +300,7 @@ func TestRememberedForLongEnough(t *testing.T) {
 			c, d, delay = s.c, s.d, 100*time.Second
 		}
 		s.Do("SET", "x", "1")
-		kit.Once(d, "add", memdriver.Fault{DelayRequest: delay})
+		kit.Next(d, "add", memdriver.Fault{DelayRequest: delay})
 		err := c.NewUnleasedSemaphore("x").Release(1)
 		if apart {
 			kit.OK(s.T, err)

@@ -86,7 +86,7 @@ func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
 func TestSlowUnlockIsNoLoss(t *testing.T) {
 	kinds(t, func(s *stage) {
 		h := s.lock()
-		kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 400 * time.Millisecond})
+		kit.Next(s.d, "release", memdriver.Fault{DelayRequest: 400 * time.Millisecond})
 		s.Unlock(h)
 	}, holdfast.WithLease(300*time.Millisecond))
 }
@@ -110,7 +110,7 @@ func TestSlowAnswerReconcilesNothing(t *testing.T) {
 func TestUnlockDoesNotWaitForOldSends(t *testing.T) {
 	nesting(t, func(s *stage) {
 		outer := s.lock()
-		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+		kit.Next(s.d, "acquire", memdriver.Fault{LoseReply: true})
 		s.givesUp(outer.Context(), 10*time.Millisecond)
 		start := time.Now()
 		s.Unlock(outer)

@@ -27,7 +27,7 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 			"delayed":       {DelayRequest: min(2*lease, 3*time.Second)},
 		}, func(s *stage, fault memdriver.Fault) {
 			h := s.lock()
-			kit.Silent(s.d, fault)
+			kit.All(s.d, fault)
 			start := time.Now()
 			took := kit.LostAt(s.T, h, start)
 			if s.Lives(h.Owner()) <= 0 {
@@ -56,7 +56,7 @@ func TestLateRenewalsDoNotOutliveTrust(t *testing.T) {
 	kinds(t, func(s *stage) {
 		h := s.lock()
 		start := time.Now()
-		kit.Silent(s.d, memdriver.Fault{DelayRequest: 25 * time.Second})
+		kit.All(s.d, memdriver.Fault{DelayRequest: 25 * time.Second})
 		kit.LostAt(s.T, h, start)
 		s.Unlock(s.beside())
 		s.within(start, 0, 31*time.Second)
@@ -115,7 +115,7 @@ func TestForcedUnlockIsToldAtOnce(t *testing.T) {
 func TestForcedUnlockThatFailsLeavesTheHold(t *testing.T) {
 	kinds(t, func(s *stage) {
 		h := s.lock()
-		kit.Once(s.d, "force", memdriver.Fault{LoseRequest: true})
+		kit.Next(s.d, "force", memdriver.Fault{LoseRequest: true})
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
 		kit.WantError(s.T, kit.ErrOf(s.l.ForceUnlock(ctx)), context.DeadlineExceeded)
@@ -133,7 +133,7 @@ func TestDelayedForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
 		other, _ := s.Client()
 		l := s.Lock(other)
 		first := s.Must(l.Lock(background))
-		kit.Once(s.d, "force", late)
+		kit.Next(s.d, "force", late)
 		forced := kit.Aside(func() error { return kit.ErrOf(s.l.ForceUnlock(background)) })
 		if waits {
 			l = s.rival
@@ -172,7 +172,7 @@ func TestFixedLeaseEndsWithLoss(t *testing.T) {
 // A lease that runs out before the answer comes is no hold.
 func TestLeaseShorterThanTheWay(t *testing.T) {
 	kinds(t, func(s *stage) {
-		kit.Silent(s.d, memdriver.Fault{DelayReply: 20 * time.Millisecond})
+		kit.All(s.d, memdriver.Fault{DelayReply: 20 * time.Millisecond})
 		kit.Fails(s.T, holdfast.ErrLost)(s.l.Lock(background, holdfast.FixedLease(10*time.Millisecond)))
 	})
 }

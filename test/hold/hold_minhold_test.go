@@ -47,7 +47,7 @@ func TestMinHold(t *testing.T) {
 		for name, fault := range kit.Faults {
 			start := time.Now()
 			h := s.lock(kept)
-			kit.Once(s.d, "retain", fault)
+			kit.Next(s.d, "retain", fault)
 			if err := h.Unlock(); err != nil {
 				s.Errorf("%s: %v", name, err)
 			}
@@ -115,7 +115,7 @@ func TestStaleMinHold(t *testing.T) {
 	keeping(t, func(s *stage) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		h := s.in(ctx, holdfast.MinHold(time.Hour))
-		kit.Once(s.d, "retain", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		kit.Next(s.d, "retain", memdriver.Fault{DelayReply: 500 * time.Millisecond})
 		go s.Unlock(h)
 		time.Sleep(100 * time.Millisecond)
 		failed := s.waits(ctx) // it comes while the release is under way
@@ -163,7 +163,7 @@ func TestMinHoldOfSeveral(t *testing.T) {
 	}, func(s *stage, row row) {
 		of := kit.Several(s.World, 3)
 		others := of.Again()
-		kit.Silent(of.Drivers[2], memdriver.Fault{DelayReply: time.Second})
+		kit.All(of.Drivers[2], memdriver.Fault{DelayReply: time.Second})
 		start := time.Now()
 		h := s.Must(row.of(of).Lock(background, kept))
 		time.Sleep(1500 * time.Millisecond)

@@ -15,7 +15,7 @@ import (
 func TestWaitIsNotExceeded(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 		c, d := w.Client()
-		kit.Silent(d, memdriver.Fault{Refuse: driver.ConnectionError(errors.New("reset"), false)})
+		kit.All(d, memdriver.Fault{Refuse: driver.ConnectionError(errors.New("reset"), false)})
 		start := time.Now()
 		_, err := w.Lock(c).Lock(background, holdfast.Wait(5*time.Millisecond))
 		if took := time.Since(start); took != 5*time.Millisecond || !errors.As(err, new(*holdfast.BackendError)) {
@@ -33,7 +33,7 @@ func TestWaitersFailTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 				c, d := w.Client()
-				kit.Silent(d, fault)
+				kit.All(d, fault)
 				start := time.Now()
 				lock := func() (*holdfast.Hold, error) { return w.Lock(c).Lock(background) }
 				all := []<-chan kit.Result{kit.Begin(lock), kit.Begin(lock), kit.Begin(lock), kit.Begin(lock)}

@@ -46,7 +46,7 @@
 //     [World.Lost] check a hold.
 //   - [Must], [Fails], [OK], [WantError] and [Took] check a call. [Waiting], [Begin] and [Aside] make one beside others, and
 //     [Nothing] checks that nothing has come of it.
-//   - [Once], [Nth], [Silent] and [Away] make calls fail; [Count] and [Spy] look at them.
+//   - [Next], [All] and [Away] make calls fail; [Count] and [Spy] look at them.
 //   - [Several] are several servers under one fake time. [World.WaitAs] returns when somebody stands in line, and [TakeTurns] when
 //     all who contend have had the lock.
 //   - [OnEveryDriver] and [ForKinds] run a suite in real time. A [Platform] is a server as one adapter

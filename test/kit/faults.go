@@ -33,11 +33,8 @@ var Faults = map[string]memdriver.Fault{
 	"refused":                            {Refuse: errors.New("connection refused")},
 }
 
-// Once makes a fault happen to the next call of a script.
-func Once(d *memdriver.Driver, script string, f memdriver.Fault) { Nth(d, script, f) }
-
-// OnceFrom is [Once] for the first call from then on; those before it are refused.
-func OnceFrom(d *memdriver.Driver, script string, from time.Time, f memdriver.Fault) {
+// NextFrom makes a fault happen to the first call of a script from then on; those before it are refused.
+func NextFrom(d *memdriver.Driver, script string, from time.Time, f memdriver.Fault) {
 	var hit atomic.Bool
 	d.SetFaults(func(call driver.Call) memdriver.Fault {
 		switch {
@@ -54,8 +51,8 @@ func OnceFrom(d *memdriver.Driver, script string, from time.Time, f memdriver.Fa
 // LostRequest loses what is sent.
 var LostRequest = memdriver.Fault{LoseRequest: true}
 
-// Nth makes the next calls of a script suffer these, one each.
-func Nth(d *memdriver.Driver, script string, fs ...memdriver.Fault) {
+// Next makes the next calls of a script suffer these, one each.
+func Next(d *memdriver.Driver, script string, fs ...memdriver.Fault) {
 	var n atomic.Int32
 	d.SetFaults(func(c driver.Call) (f memdriver.Fault) {
 		if c.Script.Name() == script {
@@ -67,13 +64,13 @@ func Nth(d *memdriver.Driver, script string, fs ...memdriver.Fault) {
 	})
 }
 
-// Silent makes the same fault happen to every call from now on.
-func Silent(d *memdriver.Driver, f memdriver.Fault) {
+// All makes the same fault happen to every call from now on.
+func All(d *memdriver.Driver, f memdriver.Fault) {
 	d.SetFaults(func(driver.Call) memdriver.Fault { return f })
 }
 
 // Away makes Redis unreachable for a driver, as if its process had crashed.
-func Away(d *memdriver.Driver) { Silent(d, LostRequest) }
+func Away(d *memdriver.Driver) { All(d, LostRequest) }
 
 // Spy makes a driver remember the arguments of its calls, and returns them.
 func Spy(d *memdriver.Driver) func() [][]string {

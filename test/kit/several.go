@@ -70,7 +70,7 @@ func (s *Servers) Redlock(name string) *holdfast.MultiLock {
 // Fault makes the same happen to every call of some of the clients.
 func (s *Servers) Fault(f memdriver.Fault, which ...int) {
 	for _, i := range which {
-		Silent(s.Drivers[i], f)
+		All(s.Drivers[i], f)
 	}
 }
 

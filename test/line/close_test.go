@@ -78,7 +78,7 @@ func TestCloseFromAHook(t *testing.T) {
 		"failed": {
 			func(f hook) holdfast.Hooks { return holdfast.Hooks{OnError: f} },
 			func(_ *kit.World, d *memdriver.Driver, h *holdfast.Hold) {
-				kit.Silent(d, memdriver.Fault{Refuse: errors.New("no")})
+				kit.All(d, memdriver.Fault{Refuse: errors.New("no")})
 				_ = h.Unlock()
 				time.Sleep(time.Minute)
 			},
@@ -113,7 +113,7 @@ func TestCloseSaysWhatIsKept(t *testing.T) {
 		kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 			c, d := w.Known(holdfast.WithTimeout(timeout))
 			kit.Must(t)(w.Lock(c).Lock(background))
-			kit.Silent(d, fault)
+			kit.All(d, fault)
 			start := time.Now()
 			err := c.Close()
 			kit.Took(t, time.Since(start), 0, timeout, "Close took %v")

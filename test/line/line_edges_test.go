@@ -284,7 +284,7 @@ func TestLineEdgeFailedLockIsForgotten(t *testing.T) {
 	c, err := holdfast.New(d, holdfast.WithTimeout(60*time.Millisecond))
 	kit.OK(t, err)
 	defer func() { d.SetFaults(nil); c.Close() }()
-	kit.Silent(d, memdriver.Fault{Refuse: errors.New("connection refused")})
+	kit.All(d, memdriver.Fault{Refuse: errors.New("connection refused")})
 	type key struct{}
 	var gone atomic.Int64
 	const calls = 50
@@ -394,7 +394,7 @@ func TestLineEdgeDetachedIsGivenBack(t *testing.T) {
 		h := s.hold()
 		c, d := s.Client(holdfast.WithTimeout(timeout))
 		w := deafen(s.waitAs(c, d))
-		kit.Once(d, "acquire", memdriver.Fault{LoseReply: true})
+		kit.Next(d, "acquire", memdriver.Fault{LoseReply: true})
 		s.release(h)
 		n := w.Hold(s.T) // one of its attempts was not answered
 		nested := kit.Must(s.T)(s.Lock(c).Lock(n.Context()))

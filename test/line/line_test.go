@@ -59,7 +59,7 @@ func TestLineR1_Leaving(t *testing.T) {
 	everyLine(t, func(s *stage) {
 		h := s.hold()
 		first, second, third := deafen(s.wait()), s.wait(), s.wait()
-		kit.Silent(first.D, memdriver.Fault{DelayRequest: 50 * time.Millisecond})
+		kit.All(first.D, memdriver.Fault{DelayRequest: 50 * time.Millisecond})
 		s.release(h)
 		s.wantHolder(first) // it does not know
 		time.Sleep(10 * time.Millisecond)

@@ -137,7 +137,7 @@ func TestL3_LeavingWaiterTakesNoWakeUpWithIt(t *testing.T) {
 			other, _ := w.Client()
 			h := kit.Must(t)(w.Rival(other).Lock(background))
 			c, d := w.Client()
-			kit.Silent(d, memdriver.Fault{DelayRequest: 5 * time.Millisecond, DelayReply: 5 * time.Millisecond})
+			kit.All(d, memdriver.Fault{DelayRequest: 5 * time.Millisecond, DelayReply: 5 * time.Millisecond})
 			const wait = time.Second
 			leaver := kit.Begin(func() (*holdfast.Hold, error) { return w.Lock(c).Lock(background, holdfast.Wait(wait)) })
 			start, order := time.Now(), waiters(t, w.Lock(c), 1, 0)
@@ -194,7 +194,7 @@ func TestL13_L21_LeavingWaitersLeaveNothing(t *testing.T) {
 		kit.Fails(t, context.Canceled, why)(w.Lock(c).Lock(ctx))
 		kit.Took(t, time.Since(start), 7*time.Second, 7*time.Second, "ended after %v")
 
-		kit.Silent(d, memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond})
+		kit.All(d, memdriver.Fault{DelayRequest: time.Millisecond, DelayReply: time.Millisecond})
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {
@@ -238,7 +238,7 @@ func TestBoundsHoldWithoutRedis(t *testing.T) {
 		} {
 			kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 				c, d := w.Client()
-				kit.Silent(d, fault)
+				kit.All(d, fault)
 				start := time.Now()
 				_, err := w.Lock(c).Lock(background, holdfast.Wait(wait))
 				kit.Took(t, time.Since(start), 0, bound, fmt.Sprintf("%s: Wait(%v)", name, wait)+" took %v")
@@ -273,7 +273,7 @@ func TestWaitersBearAnOutage(t *testing.T) {
 			other, _ := w.Client()
 			kit.Must(t)(w.Rival(other).Lock(background, holdfast.FixedLease(time.Second)))
 			c, d := w.Client()
-			time.AfterFunc(100*time.Millisecond, func() { kit.Silent(d, fault) })
+			time.AfterFunc(100*time.Millisecond, func() { kit.All(d, fault) })
 			time.AfterFunc(outage, func() { d.SetFaults(nil) })
 			h, err := w.Lock(c).Lock(background)
 			if outage < time.Minute {
@@ -301,14 +301,14 @@ func TestRotatedCredentials(t *testing.T) {
 	for what, fault := range refusals {
 		kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 			c, d := w.Client()
-			kit.Silent(d, fault)
+			kit.All(d, fault)
 			began := time.Now()
 			_, err := w.Lock(c).Lock(background)
 			kit.WantBackend(t, what, err, fault.Refuse.Error())
 			kit.Took(t, time.Since(began), 0, 0, "never accepted: %v")
 			d.SetFaults(nil)
 			kit.Unlock(t, kit.Must(t)(w.Lock(c).Lock(background)))
-			kit.Silent(d, fault)
+			kit.All(d, fault)
 			time.AfterFunc(time.Second, func() { d.SetFaults(nil) })
 			kit.Unlock(t, kit.Must(t)(w.Lock(c).TryLock(background)))
 		})

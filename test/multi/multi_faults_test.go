@@ -418,7 +418,7 @@ func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
 	fake(t, 1, func(s *stage) {
 		second, d := s.Client()
 		theirs := s.taken("c")
-		kit.Once(d, "release", kit.LostRequest)
+		kit.Next(d, "release", kit.LostRequest)
 		m := holdfast.NewMultiLock(s.c.NewMutex("a"), second.NewMutex("b"), s.other.NewMutex("c"))
 		start := time.Now()
 		got := begin(m, background, holdfast.Wait(time.Second))

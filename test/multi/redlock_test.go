@@ -288,8 +288,8 @@ func TestLateServersJoin(t *testing.T) {
 	for _, unlocked := range []bool{false, true} {
 		for _, lease := range []time.Duration{0, 20 * time.Second} {
 			fake(t, 5, func(s *stage) {
-				kit.Once(s.Drivers[0], "acquire", memdriver.Fault{DelayReply: time.Second})
-				kit.Once(s.Drivers[1], "acquire", memdriver.Fault{DelayRequest: time.Second})
+				kit.Next(s.Drivers[0], "acquire", memdriver.Fault{DelayReply: time.Second})
+				kit.Next(s.Drivers[1], "acquire", memdriver.Fault{DelayRequest: time.Second})
 				start := time.Now()
 				h := s.lock(s.Redlock("x"), fixed(lease)...)
 				s.within(start, 0)
@@ -439,7 +439,7 @@ func TestRedLockInAMultiLock(t *testing.T) {
 	for _, lease := range []time.Duration{0, 20 * time.Second} {
 		fake(t, 3, func(s *stage) {
 			blocker := s.taken("y")
-			kit.Once(s.Drivers[1], "acquire", memdriver.Fault{DelayReply: time.Second})
+			kit.Next(s.Drivers[1], "acquire", memdriver.Fault{DelayReply: time.Second})
 			m := holdfast.NewMultiLock(s.c.NewMutex("y"), s.Redlock("x"))
 			if m.Name() != "x+y" {
 				t.Errorf("name %q", m.Name())
@@ -473,7 +473,7 @@ func TestRedLockInAMultiLock(t *testing.T) {
 // A server that joins late, when a fixed lease has begun, ends with the others.
 func TestLateServersJoinAFixedLease(t *testing.T) {
 	fake(t, 3, func(s *stage) {
-		kit.Once(s.Drivers[1], "acquire", memdriver.Fault{DelayReply: time.Second})
+		kit.Next(s.Drivers[1], "acquire", memdriver.Fault{DelayReply: time.Second})
 		m := holdfast.NewMultiLock(s.c.NewMutex("y"), s.Redlock("x"))
 		h := s.lock(m, holdfast.FixedLease(20*time.Second))
 		time.Sleep(2 * time.Second)

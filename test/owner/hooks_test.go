@@ -319,7 +319,7 @@ func TestHooksOfPermits(t *testing.T) {
 		l.took()
 
 		// A release that is not answered.
-		kit.Silent(s.d, memdriver.Fault{LoseRequest: true})
+		kit.All(s.d, memdriver.Fault{LoseRequest: true})
 		if plain.Release(1) == nil {
 			s.Error("no error")
 		}

@@ -75,7 +75,7 @@ func TestIdentityGoesWithALateRelease(t *testing.T) {
 				kit.Must(t)(c.NewMutex("x").TryLock(background))
 				synctest.Wait()
 				w.WantReply("1", "EXISTS", clientKey(c))
-				kit.Silent(d, fault)
+				kit.All(d, fault)
 				time.AfterFunc(2500*time.Millisecond, func() { d.SetFaults(nil) })
 				began := time.Now()
 				kit.OK(t, c.Close())

@@ -146,7 +146,7 @@ func TestLateReleaseAfterLoss(t *testing.T) {
 			kit.Away(s.d)
 			<-h.Context().Done()
 			time.Sleep(2500 * time.Millisecond)
-			kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+			kit.Next(s.d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
 			s.Lost(h)
 			next := s.Must(again.Lock(s.own))
 			time.Sleep(time.Second)
@@ -220,12 +220,12 @@ func TestTokensOfOneOwner(t *testing.T) {
 			return
 		}
 		h := s.lock(s.own)
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		kit.Next(s.d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
 		nested := s.begin(s.own)
 		s.Unlock(h)
 		n := s.got(nested)
 		s.WantCount("x", n.Owner(), 1)
-		kit.Once(s.d, "release", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		kit.Next(s.d, "release", memdriver.Fault{DelayReply: 500 * time.Millisecond})
 		unlocked := kit.Aside(n.Unlock)
 		next := s.lock(s.own)
 		kit.OK(s.T, <-unlocked)

@@ -133,7 +133,7 @@ func TestTheftIsTold(t *testing.T) {
 func TestTransferWaitsForWhatIsOnItsWay(t *testing.T) {
 	fakeKinds(t, func(s *stage) {
 		taker, _ := s.taker()
-		late := func() { kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond}) }
+		late := func() { kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond}) }
 		goes := func(h *holdfast.Hold) {
 			owner := s.detach(h)
 			s.Unlock(s.adopt(taker, owner))
@@ -171,7 +171,7 @@ func TestTransferWithLostAnswers(t *testing.T) {
 			fakeKinds(t, func(s *stage) {
 				taker, d := s.taker()
 				owner := s.detach(s.lock(background))
-				kit.Once(d, "adopt", test.fault)
+				kit.Next(d, "adopt", test.fault)
 				ctx, cancel := context.WithCancel(background)
 				defer cancel()
 				if test.wait == 0 {
@@ -223,7 +223,7 @@ func TestLockDuringDetach(t *testing.T) {
 			return
 		}
 		taker, _ := s.taker()
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
 		h := s.lock(s.own) // by the second send
 		var owner holdfast.Owner
 		detached := kit.Aside(func() (err error) { owner, err = h.Detach(); return err }) // it waits for the first send

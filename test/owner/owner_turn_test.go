@@ -48,7 +48,7 @@ func TestMultiLockLeavesTheOthersToUnlock(t *testing.T) {
 			ctx, cancel := context.WithCancel(s.own)
 			y := s.c.NewMutex("y")
 			theirs := s.Must(s.other.NewMutex("y").Lock(background))
-			kit.Once(s.d, "acquire", fault)
+			kit.Next(s.d, "acquire", fault)
 			x := s.lock(ctx)
 			two := kit.Begin(func() (*holdfast.Hold, error) { return y.Lock(ctx) })
 			both := kit.Begin(func() (*holdfast.Hold, error) { return holdfast.NewMultiLock(s.x, y).TryLock(ctx) })
@@ -91,7 +91,7 @@ func TestUnlockBesideALaterLoss(t *testing.T) {
 func TestUnlockOfWhatWasTaken(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
 		one := s.lock(s.own)
-		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+		kit.Next(s.d, "acquire", memdriver.Fault{LoseReply: true})
 		ctx, cancel := context.WithCancel(one.Context())
 		two := s.begin(ctx)
 		cancel()
@@ -105,7 +105,7 @@ func TestUnlockOfWhatWasTaken(t *testing.T) {
 func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
 		one := s.lock(s.own)
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
+		kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
 		two, three := s.begin(s.own), s.begin(s.own)
 		kit.Force(s.T, s.Lock(s.other))
 		time.Sleep(10 * time.Millisecond)
@@ -118,7 +118,7 @@ func TestUnlockOfWhatWasTakenBesideTheNextHold(t *testing.T) {
 // TestUnlockBehindAReleaseThatWasNotSent: so nothing but force can have taken the lock.
 func TestUnlockBehindAReleaseThatWasNotSent(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
-		kit.Once(s.d, "acquire", reset)
+		kit.Next(s.d, "acquire", reset)
 		one := s.lock(s.own)
 		// Detach waits for the attempt that was not answered. Nothing else is asked as that owner meanwhile.
 		detached := kit.Aside(func() error { _, err := one.Detach(); return err })
@@ -149,7 +149,7 @@ func TestLockInAHoldThatHasExpired(t *testing.T) {
 				ctx = context.WithoutCancel(one.Context())
 			}
 			time.Sleep(900 * time.Millisecond)
-			kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+			kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
 			two := s.begin(ctx)
 			s.Unlock(one)
 			if err := s.failed(two, holdfast.ErrNotHeld); errors.Is(err, holdfast.ErrLost) != byHand {
@@ -165,7 +165,7 @@ func TestLockWhoseOuterHoldEndsBeforeItsTurn(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
 		outer := s.lock(background)
 		ctx := context.WithoutCancel(outer.Context())
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
+		kit.Next(s.d, "acquire", memdriver.Fault{DelayReply: 500 * time.Millisecond})
 		first := s.begin(ctx)
 		second := kit.Begin(func() (*holdfast.Hold, error) { return s.x.TryLock(ctx) })
 		s.Unlock(outer)
@@ -194,7 +194,7 @@ func TestMaxHoldOfALockInOneThatEnded(t *testing.T) {
 			one := s.lock(s.own)
 			start := time.Now()
 			time.Sleep(step.asked)
-			kit.OnceFrom(s.d, "acquire", start.Add(step.reached), step.fault)
+			kit.NextFrom(s.d, "acquire", start.Add(step.reached), step.fault)
 			two := s.begin(s.own)
 			s.Unlock(one)
 			got := <-two
@@ -216,11 +216,11 @@ func TestMaxHoldOfALockInOneThatEnded(t *testing.T) {
 func TestCountsOfOneOwner(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
 		h := s.lock(s.own)
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: time.Second})
+		kit.Next(s.d, "acquire", memdriver.Fault{DelayReply: time.Second})
 		first := s.begin(s.own)  // it has the turn
 		second := s.begin(s.own) // it is next
 		gone := kit.Aside(h.Unlock)
-		kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
+		kit.Next(s.d, "release", memdriver.Fault{DelayRequest: 2200 * time.Millisecond})
 		one, two := s.got(first), s.got(second)
 		kit.OK(s.T, <-gone)
 		s.WantCount("x", one.Owner(), 2)

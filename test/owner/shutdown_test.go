@@ -99,7 +99,7 @@ func TestShutdownLetsInWhatWasNested(t *testing.T) {
 		kept := s.Must(s.Mutex(s.c, "z").Lock(background))
 		outer, inner := s.lock(s.own), s.lock(s.own)
 		ends := s.shutdown()
-		kit.Once(s.d, "release", memdriver.Fault{DelayReply: 1500 * time.Millisecond})
+		kit.Next(s.d, "release", memdriver.Fault{DelayReply: 1500 * time.Millisecond})
 		unlocked := kit.Aside(inner.Unlock)
 		waits := s.begin(s.own)
 		s.Unlock(outer)
@@ -116,7 +116,7 @@ func TestShutdownLetsInWhatWasNested(t *testing.T) {
 func TestShutdownEndsWhatWasNotNested(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
 		slow := memdriver.Fault{DelayRequest: 300 * time.Millisecond}
-		kit.Nth(s.d, "acquire", slow, slow)
+		kit.Next(s.d, "acquire", slow, slow)
 		first, second, third := s.begin(s.own), s.begin(s.own), s.begin(s.own)
 		one := s.got(first)
 		ends := s.shutdown()
@@ -149,7 +149,7 @@ func TestShutdownLetsNothingNestInWhatIsLost(t *testing.T) {
 func TestShutdownBeforeTheNextAttempt(t *testing.T) {
 	fakeKinds(t, func(s *stage) {
 		kept := s.Must(s.Mutex(s.c, "z").Lock(background))
-		kit.Once(s.d, "acquire", memdriver.Fault{LoseRequest: true})
+		kit.Next(s.d, "acquire", memdriver.Fault{LoseRequest: true})
 		waits := s.begin(background)
 		time.Sleep(100 * time.Millisecond)
 		ends := s.shutdown()

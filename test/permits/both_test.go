@@ -34,7 +34,7 @@ func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
 					if waited {
 						other = k.take(k.c, 4)
 					} else {
-						kit.Once(k.d, "acquire", fault)
+						kit.Next(k.d, "acquire", fault)
 					}
 					ctx, cancel := context.WithCancel(background)
 					defer cancel()
@@ -47,7 +47,7 @@ func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
 					})
 					if waited {
 						time.Sleep(time.Second)
-						kit.Once(k.d, "acquire", fault) // the try after the release
+						kit.Next(k.d, "acquire", fault) // the try after the release
 					}
 					kit.OK(k.T, other())
 					time.Sleep(after)

@@ -77,7 +77,7 @@ func TestLatchLetsAllOfAProcessIn(t *testing.T) {
 // A CountDown counts once even if Redis is away.
 func TestCountDownCountsWhateverHappens(t *testing.T) {
 	on(t, "latch", 1, func(s *stage) {
-		kit.Silent(s.d, memdriver.Fault{LoseRequest: true})
+		kit.All(s.d, memdriver.Fault{LoseRequest: true})
 		wantBackend(s.T, s.latch.CountDown())
 		time.Sleep(20 * time.Second)
 		s.WantReply("1", "GET", "x")
@@ -91,7 +91,7 @@ func TestCountDownCountsWhateverHappens(t *testing.T) {
 // the latch that was set since.
 func TestLatchCountsNothingLate(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
-		kit.Once(s.d, "down", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
+		kit.Next(s.d, "down", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
 		kit.OK(s.T, s.latch.CountDown()) // its second send is answered after 2 s
 		kit.WantDid(s.T, true)(s.other.NewLatch("x").TrySetCount(background, 2))
 		time.Sleep(time.Second)

@@ -16,7 +16,7 @@ import (
 // A drain that found nothing takes nothing from what is made later.
 func TestDrainThatComesLate(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
-		kit.Once(s.d, "drain", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
+		kit.Next(s.d, "drain", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
 		time.AfterFunc(2050*time.Millisecond, func() { s.Do("SET", "x", "5") })
 		want(s.T, 0)(s.semaphore.Drain(background))
 		time.Sleep(5 * time.Second)
@@ -39,7 +39,7 @@ func TestDeleteIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			on(t, "", 0, func(s *stage) {
 				s.Server.SetClock(row.clock)
-				kit.Once(s.d, "delete", row.fault)
+				kit.Next(s.d, "delete", row.fault)
 				ctx, cancel := context.WithCancel(background)
 				defer cancel()
 				defer time.AfterFunc(row.cancelled, cancel).Stop()
@@ -57,7 +57,7 @@ func TestDeleteIsBounded(t *testing.T) {
 func TestCloseDuringDelete(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
 		c, d := s.Client(holdfast.WithTimeout(300 * time.Millisecond))
-		kit.Once(d, "delete", memdriver.Fault{DelayRequest: time.Minute})
+		kit.Next(d, "delete", memdriver.Fault{DelayRequest: time.Minute})
 		gone := refusing(s.T, func() error { return kit.ErrOf(c.NewPermitSemaphore("x").Delete(background)) }, holdfast.ErrClosed)
 		time.Sleep(105 * time.Millisecond)
 		start := time.Now()
@@ -74,7 +74,7 @@ func TestDeleteTellsHoldersFirst(t *testing.T) {
 		own := s.acquire(1, holdfast.FixedLease(5*time.Minute))
 		other := kit.Must(s.T)(s.theirs.Lock(background, holdfast.FixedLease(time.Hour)))
 		time.Sleep(1100 * time.Millisecond)
-		kit.Once(s.d, "delete", memdriver.Fault{LoseRequest: true})
+		kit.Next(s.d, "delete", memdriver.Fault{LoseRequest: true})
 		start := time.Now()
 		returned := kit.Aside(func() error { return kit.ErrOf(s.permits.Delete(background)) })
 		lostWithin(s.T, other, start, 0, 2100*time.Millisecond) // its second send was answered 100 ms ago
@@ -92,7 +92,7 @@ func TestSetAgainWhileClosing(t *testing.T) {
 		u := c.NewUnleasedSemaphore("x", holdfast.Permits(3))
 		kit.OK(s.T, u.Acquire(background, 1))
 		s.Do("DEL", "x")
-		kit.Once(d, "set", memdriver.Fault{DelayRequest: time.Second})
+		kit.Next(d, "set", memdriver.Fault{DelayRequest: time.Second})
 		kit.WantError(s.T, u.TryAcquire(background, 1), holdfast.ErrLocked)
 		kit.OK(s.T, c.Close())
 		time.Sleep(3 * time.Minute)
@@ -102,7 +102,7 @@ func TestSetAgainWhileClosing(t *testing.T) {
 // Who gives up a call that is under way is told that: Redis has not failed. Whether it has its effect nobody knows.
 func TestGivenUpUnderWay(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
-		kit.Once(s.d, "set", memdriver.Fault{LoseReply: true})
+		kit.Next(s.d, "set", memdriver.Fault{LoseReply: true})
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
 		set, err := s.latch.TrySetCount(ctx, 3)

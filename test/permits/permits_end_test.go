@@ -39,7 +39,7 @@ func TestLateAnswersDoNotMoveTheEnd(t *testing.T) {
 					s.expire(8 * time.Second)
 					time.Sleep(200 * time.Millisecond)
 				}
-				kit.Once(s.d, "renew", memdriver.Fault{DelayReply: time.Second})
+				kit.Next(s.d, "renew", memdriver.Fault{DelayReply: time.Second})
 				extended := kit.Aside(func() error { return h.Extend(background, time.Hour) })
 				time.Sleep(200 * time.Millisecond)
 				start := time.Now()

@@ -310,7 +310,7 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 			var held atomic.Int32
 			for range 4 {
 				c, d := s.Client()
-				kit.Silent(d, memdriver.Fault{
+				kit.All(d, memdriver.Fault{
 					DelayRequest: time.Duration(random.IntN(1000)) * time.Microsecond, DelayReply: 500 * time.Microsecond,
 				})
 				for range 4 {

@@ -150,7 +150,7 @@ func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
 		outage("3")
 
 		kit.OK(s.T, s.semaphore.Acquire(background, 2))
-		kit.Silent(s.d, memdriver.Fault{Refuse: errors.New("connection refused")})
+		kit.All(s.d, memdriver.Fault{Refuse: errors.New("connection refused")})
 		start := time.Now()
 		wantBackend(s.T, s.semaphore.Release(2))
 		within(s.T, start, 0, holdfast.DefaultTimeout)

@@ -69,7 +69,7 @@ func underFaults(t *testing.T, kind string, n int, f func(s *stage, once func(sc
 	t.Helper()
 	for name, fault := range kit.Faults {
 		t.Run(name, func(t *testing.T) {
-			on(t, kind, n, func(s *stage) { f(s, func(script string) { kit.Once(s.d, script, fault) }) })
+			on(t, kind, n, func(s *stage) { f(s, func(script string) { kit.Next(s.d, script, fault) }) })
 		})
 	}
 }

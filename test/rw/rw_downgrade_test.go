@@ -24,7 +24,7 @@ func TestDowngradeUnderFaults(t *testing.T) {
 					write := s.Must(s.m.Lock(parent, holdfast.RenewedLease(10*time.Second)))
 					wrote := kit.Waiting(s.T, s.other, background)
 					time.Sleep(time.Second)
-					kit.Once(s.d, step, fault)
+					kit.Next(s.d, step, fault)
 					read := s.Must(s.m.Downgrade(write))
 					select {
 					case <-wrote:
@@ -79,7 +79,7 @@ func TestDowngradeRefused(t *testing.T) {
 
 		// Redis does not answer: it goes on writing.
 		write = s.lock(s.m)
-		kit.Silent(s.d, kit.LostRequest)
+		kit.All(s.d, kit.LostRequest)
 		_, err := s.m.Downgrade(write)
 		var backend *holdfast.BackendError
 		if !errors.As(err, &backend) {
@@ -116,7 +116,7 @@ func TestDowngradeAfterAnotherWrote(t *testing.T) {
 		write := s.lock(s.m, holdfast.FixedLease(time.Hour))
 		s.Do("DEL", "x")
 		s.Unlock(s.lock(s.other))
-		kit.Once(s.d, "release", kit.LostRequest)
+		kit.Next(s.d, "release", kit.LostRequest)
 		kit.Fails(s.T, holdfast.ErrLost)(s.m.Downgrade(write))
 		_ = write.Unlock()
 	})
@@ -126,7 +126,7 @@ func TestDowngradeAfterAnotherWrote(t *testing.T) {
 func TestDowngradeBesideALostRead(t *testing.T) {
 	fake(t, func(s *stage) {
 		write := s.lock(s.m)
-		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true}) // so that it is unknown for longer what may stand
+		kit.Next(s.d, "acquire", memdriver.Fault{LoseReply: true}) // so that it is unknown for longer what may stand
 		lost := s.nested(write, holdfast.FixedLease(3*time.Second))
 		<-lost.Context().Done()
 		synctest.Wait()
@@ -140,7 +140,7 @@ func TestDowngradeAnsweredTooLate(t *testing.T) {
 	fake(t, func(s *stage) {
 		write := s.lock(s.m, holdfast.FixedLease(time.Second))
 		kit.OK(s.T, write.Extend(background, time.Minute))
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayReply: 1200 * time.Millisecond})
+		kit.Next(s.d, "acquire", memdriver.Fault{DelayReply: 1200 * time.Millisecond})
 		_, err := s.m.Downgrade(write)
 		var late *holdfast.BackendError
 		if !errors.As(err, &late) || errors.Is(err, holdfast.ErrLost) {
@@ -165,7 +165,7 @@ func TestDowngradeUnderAContextThatHasEnded(t *testing.T) {
 				fake(t, func(s *stage) {
 					ctx, end := context.WithCancelCause(background)
 					write := s.Must(s.m.Lock(ctx))
-					kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 2 * time.Second})
+					kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 2 * time.Second})
 					time.AfterFunc(delay, func() { end(cause) })
 					synctest.Wait()
 					_, err := s.m.Downgrade(write)
@@ -205,14 +205,14 @@ func TestBothSidesKeepToMaxHold(t *testing.T) {
 		"Downgrade that has to wait": func(s *stage) *holdfast.Hold {
 			h := write(s, fixed)
 			before := s.Must(s.m.RLock(h.Context(), holdfast.FixedLease(5*time.Second)))
-			kit.Once(s.d, "release", memdriver.Fault{DelayRequest: 5 * time.Millisecond})
+			kit.Next(s.d, "release", memdriver.Fault{DelayRequest: 5 * time.Millisecond})
 			go func() { _ = before.Unlock() }()
 			synctest.Wait()
 			return s.Must(s.m.Downgrade(h))
 		},
 		// The part that reads is nested in the one that writes, which is a moment older.
 		"both as one": func(s *stage) *holdfast.Hold {
-			kit.Silent(s.d, memdriver.Fault{DelayReply: time.Millisecond})
+			kit.All(s.d, memdriver.Fault{DelayReply: time.Millisecond})
 			return s.Must(holdfast.NewMultiLock(s.m, s.m.RLocker()).Lock(background, holdfast.FixedLease(time.Minute)))
 		},
 	} {

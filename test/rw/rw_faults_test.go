@@ -105,7 +105,7 @@ func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/by hand %v", name, byHand), func(t *testing.T) {
 				fake(t, func(s *stage) {
 					r := s.read(s.other)
-					kit.Once(s.d, "acquire", f)
+					kit.Next(s.d, "acquire", f)
 					ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 					defer cancel()
 					if byHand {
@@ -174,7 +174,7 @@ func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
 	fake(t, func(s *stage) {
 		long := s.read(s.other, holdfast.FixedLease(10*time.Minute))
 		s.Do("HSET", "x", crashed, "1")
-		kit.Once(s.d, "force", memdriver.Fault{DelayRequest: 100 * time.Millisecond})
+		kit.Next(s.d, "force", memdriver.Fault{DelayRequest: 100 * time.Millisecond})
 		forced := make(chan error)
 		go func() {
 			did, err := s.m.RLocker().ForceUnlock(background)
@@ -203,12 +203,12 @@ func TestNoUpgrade_WhatIsGivenBackDoesNotCount(t *testing.T) {
 	}
 	for name, read := range map[string]func(s *stage, ctx context.Context){
 		"no answer": func(s *stage, ctx context.Context) {
-			kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+			kit.Next(s.d, "acquire", memdriver.Fault{LoseReply: true})
 			givesUp(s, ctx)
 			time.Sleep(100 * time.Millisecond)
 		},
 		"held up": func(s *stage, ctx context.Context) {
-			kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 150 * time.Millisecond})
+			kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 150 * time.Millisecond})
 			givesUp(s, ctx)
 			time.Sleep(100 * time.Millisecond)
 		},

@@ -42,7 +42,7 @@ func TestLostWriteBesideALongerRead(t *testing.T) {
 			t.Run(name+"/"+attempt, func(t *testing.T) {
 				fake(t, func(s *stage) {
 					if !answered { // and so it is unknown for longer what may stand
-						kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+						kit.Next(s.d, "acquire", memdriver.Fault{LoseReply: true})
 					}
 					write := s.lock(s.m, holdfast.FixedLease(2*time.Second))
 					run(s, write, s.nested(write, holdfast.FixedLease(10*time.Minute)))
@@ -71,11 +71,11 @@ func TestRefusedReleaseBesideARead(t *testing.T) {
 					write := s.lock(s.m, holdfast.FixedLease(10*time.Second))
 					read := s.nested(write)
 					if unlocked {
-						kit.Silent(s.d, fault)
+						kit.All(s.d, fault)
 						s.refused(write)
 					} else {
 						time.Sleep(9 * time.Second)
-						kit.Silent(s.d, fault)
+						kit.All(s.d, fault)
 						<-write.Context().Done()
 					}
 					time.Sleep(time.Second)
@@ -94,7 +94,7 @@ func TestCloseWhileAReleaseIsRefused(t *testing.T) {
 	fake(t, func(s *stage) {
 		write := s.lock(s.m)
 		s.nested(write)
-		kit.Silent(s.d, refusing("NOPERM"))
+		kit.All(s.d, refusing("NOPERM"))
 		s.refused(write)
 		start := time.Now()
 		_ = s.c.Close()
@@ -107,7 +107,7 @@ func TestCloseWhileAReleaseIsRefused(t *testing.T) {
 func TestDetachOfBothSides(t *testing.T) {
 	fake(t, func(s *stage) {
 		write := s.lock(s.m)
-		kit.Once(s.d, "acquire", memdriver.Fault{LoseReply: true})
+		kit.Next(s.d, "acquire", memdriver.Fault{LoseReply: true})
 		read := s.nested(write)
 		start, done := time.Now(), make(chan error)
 		go func() {
@@ -240,7 +240,7 @@ func TestReadWhileTheWriteHoldIsGivenBack(t *testing.T) {
 	fake(t, func(s *stage) {
 		write := s.lock(s.m)
 		time.Sleep(9 * time.Second)
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
 		read := kit.Begin(func() (*holdfast.Hold, error) { return s.m.RLock(context.WithoutCancel(write.Context())) })
 		theirs := kit.Begin(func() (*holdfast.Hold, error) { return s.other.Lock(background) })
 		s.Unlock(write)
@@ -262,7 +262,7 @@ func TestReadBehindAnExpiredRead(t *testing.T) {
 		write := s.lock(s.m)
 		read := s.nested(write, holdfast.FixedLease(500*time.Millisecond))
 		time.Sleep(400 * time.Millisecond)
-		kit.Once(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
+		kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
 		next := kit.Begin(func() (*holdfast.Hold, error) { return s.m.RLock(write.Context()) })
 		s.Unlock(read)
 		kit.WantError(s.T, (<-next).Err, holdfast.ErrLost)

@@ -23,7 +23,7 @@ import (
 
 // The scripts of the line are asked directly here, by owners whose clients do nothing else. A test is mostly a story, of rows like
 //
-//	a asks n1 | refused 0 | holder 30s | a b | a:n1 others
+//	second asks c | refused 1 | holder 30s | first second | first:told
 //
 // They say who asks what, or what else happens: see [stage.step]. Behind that stand
 //
