@@ -11,6 +11,7 @@ type Option func(*config)
 
 type config struct {
 	directives []string // each a line of redis.conf
+	variables  []string // each NAME=VALUE, beside ours
 	tls        bool
 	password   string
 	appendOnly bool
@@ -30,6 +31,11 @@ func newConfig(opts []Option) config {
 // as in redis.conf, such as "maxmemory 10mb". They win over the defaults.
 func WithConfig(directives ...string) Option {
 	return func(c *config) { c.directives = append(c.directives, directives...) }
+}
+
+// WithEnvironment adds variables to the environment of the server's process, each NAME=VALUE.
+func WithEnvironment(variables ...string) Option {
+	return func(c *config) { c.variables = append(c.variables, variables...) }
 }
 
 // WithTLS makes the server accept TLS only, with a certificate for 127.0.0.1

@@ -12,8 +12,8 @@ type process struct {
 	done chan struct{} // closed when the process has ended and been waited for
 }
 
-// startProcess runs a program and appends what it prints to the file output.
-func startProcess(output, path string, args ...string) (*process, error) {
+// startProcess runs a program with more variables than we have, and appends what it prints to the file output.
+func startProcess(output string, variables []string, path string, args ...string) (*process, error) {
 	file, err := os.OpenFile(output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -21,6 +21,7 @@ func startProcess(output, path string, args ...string) (*process, error) {
 	defer file.Close()
 
 	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), variables...)
 	cmd.Stdout, cmd.Stderr = file, file
 	return startCommand(cmd)
 }

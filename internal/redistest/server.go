@@ -105,7 +105,7 @@ func (s *Server) run() error {
 	if s.cfg.sentinel {
 		args = append(args, "--sentinel")
 	}
-	proc, err := startProcess(logFile(s.dir), "redis-server", args...)
+	proc, err := startProcess(logFile(s.dir), s.cfg.variables, "redis-server", args...)
 	if err != nil {
 		return err
 	}

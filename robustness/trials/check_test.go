@@ -99,7 +99,7 @@ func (tr *trial) check(ops []history.Op) (sum *tally, wrong []string) {
 	sum.overlaps, sum.inPauses = len(overlaps), raw-len(overlaps)
 	if tr.class == program.ClassA {
 		for _, v := range overlaps {
-			wrong = append(wrong, v.String()+around(noted, v))
+			wrong = append(wrong, v.String()+around(noted, v)+tr.monitor.around(v))
 		}
 		result, err := linear.Check(ops, func(lock string) linear.Model { return models[lock] }, linear.Limit)
 		if err != nil {

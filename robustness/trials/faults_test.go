@@ -34,6 +34,7 @@ type strike struct {
 func durable(w *world) bool    { return w.durable }
 func failsOver(w *world) bool  { return w.sentinel != nil || w.cluster != nil }
 func moves(w *world) bool      { return w.cluster != nil }
+func hasClock(w *world) bool   { return settable && len(w.clocks) > 0 }
 func byItself(w *world) bool   { return !failsOver(w) }
 func loseEasily(w *world) bool { return !failsOver(w) && !w.durable }
 
@@ -96,7 +97,13 @@ func (s *strike) blackHole(dir redistest.Direction) {
 	s.proxies(func(p *redistest.Proxy) { p.BlackHole(dir, false) })
 }
 
-const busy = "busy with a script"
+// Faults that are not in each trial that could have them.
+const (
+	busy           = "busy with a script"
+	clockSet       = "clock set"
+	restartedEmpty = "restarted without its data"
+	allLost        = "all data lost"
+)
 
 // serverFaults hit a server.
 var serverFaults = []fault{
@@ -136,8 +143,9 @@ var serverFaults = []fault{
 		}
 		move.Finish(s.w.t)
 	}},
-	{name: "restarted without its data", lossy: true, on: loseEasily, strike: (*strike).restart},
-	{name: "all data lost", lossy: true, on: byItself, strike: func(s *strike) { s.w.ask(s.server, "FLUSHALL") }},
+	{name: clockSet, lossy: true, on: hasClock, strike: (*strike).setClock},
+	{name: restartedEmpty, lossy: true, on: loseEasily, strike: (*strike).restart},
+	{name: allLost, lossy: true, on: byItself, strike: func(s *strike) { s.w.ask(s.server, "FLUSHALL") }},
 	{name: "failover by order", lossy: true, on: failsOver, strike: (*strike).failOver},
 	{name: "failover, primary killed", lossy: true, on: failsOver, strike: func(s *strike) {
 		s.server.Kill()

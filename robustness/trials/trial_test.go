@@ -44,6 +44,8 @@ type trial struct {
 	epoch int64
 	store store
 
+	monitor *monitor // of class a; else nil
+
 	mu        sync.Mutex
 	processes int
 	started   [maxPlaces]int // by place
@@ -87,6 +89,12 @@ func newTrial(t *testing.T, w *world, seed uint64, c program.Class, thief bool) 
 		if used := rng.IntN(3) > 0; (used || f.lossy) && (f.on == nil || f.on(w)) && (!f.lossy || c == program.ClassB) {
 			tr.uses[f.name] = true
 		}
+	}
+	if rng.IntN(2) == 0 { // the tokens of a server that has lost all follow its clock
+		delete(tr.uses, clockSet)
+	} else if tr.uses[clockSet] {
+		delete(tr.uses, restartedEmpty)
+		delete(tr.uses, allLost)
 	}
 	if *faultsFlag != "" {
 		clear(tr.uses)
@@ -144,6 +152,10 @@ func (tr *trial) run() []history.Op {
 	w.patience(tr.class)
 	roles := w.roles()
 	tr.epoch = monotonic()
+	if tr.class == program.ClassA {
+		tr.monitor = watch(w.servers)
+		defer tr.monitor.close()
+	}
 	tr.store.blind = tr.thief
 	tr.store.serve(t, tr.socket())
 	for _, p := range tr.places {

@@ -46,6 +46,7 @@ type world struct {
 	t        *anywhere
 	topology string
 	servers  []*redistest.Server // that have locks
+	clocks   map[*redistest.Server]*clock
 	sentinel *redistest.Sentinel // or nil
 	cluster  *redistest.Cluster  // or nil
 	five     bool                // the servers know nothing of each other
@@ -62,9 +63,10 @@ var topologies = []struct {
 	name  string
 	start func(w *world)
 }{
-	{"alone", func(w *world) { w.servers = []*redistest.Server{redistest.Start(w.t)} }},
+	{"alone", func(w *world) { w.start() }},
 	{"aof", func(w *world) {
-		w.servers, w.durable = []*redistest.Server{redistest.Start(w.t, redistest.WithAppendOnly())}, true
+		w.durable = true
+		w.start(redistest.WithAppendOnly())
 	}},
 	{"replicated", func(w *world) { // members are told of the primary alone
 		r := redistest.StartReplicated(w.t, 2)
@@ -84,8 +86,9 @@ var topologies = []struct {
 	{"redlock", func(w *world) {
 		w.five, w.durable = true, true
 		for range 5 {
-			s := redistest.Start(w.t, redistest.WithAppendOnly())
-			w.servers = append(w.servers, s)
+			w.start(redistest.WithAppendOnly())
+		}
+		for _, s := range w.servers {
 			w.addrs = append(w.addrs, []string{s.Addr()})
 		}
 	}},
@@ -93,7 +96,7 @@ var topologies = []struct {
 
 func startWorld(t *testing.T, topology string) *world {
 	t.Helper()
-	w := &world{t: &anywhere{TB: t}, topology: topology}
+	w := &world{t: &anywhere{TB: t}, topology: topology, clocks: map[*redistest.Server]*clock{}}
 	for _, known := range topologies {
 		if known.name == topology {
 			known.start(w)
