@@ -3,11 +3,14 @@ package line
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -241,6 +244,33 @@ func TestPermitLineOfOneOwner(t *testing.T) {
 		released := s.release(h)
 		all.Wait()
 		kit.Took(s.T, time.Since(released), 0, 0, "they had them after %v")
+	})
+}
+
+// A first try that was held up on its way, and comes when its waiter stands in line and some permits have expired, takes them once.
+func TestPermitLineLateTry(t *testing.T) {
+	fakePermits(t, 2, func(s *stage) {
+		a, dies := s.Client()
+		kit.Must(s.T)(a.NewPermitSemaphore("x").Acquire(background, 2, holdfast.FixedLease(2100*time.Millisecond)))
+		kit.Away(dies)
+		c, d := s.Client(holdfast.WithTimeout(6 * time.Second))
+		var asks atomic.Int32
+		start := time.Now()
+		d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
+			switch {
+			case call.Script.Name() != "acquire":
+			case asks.Add(1) == 1:
+				f.DelayRequest = 2150 * time.Millisecond // it was given up after two seconds
+			case time.Since(start) > 2050*time.Millisecond:
+				f.DelayRequest = 200 * time.Millisecond
+			}
+			return f
+		})
+		h := kit.Must(s.T)(c.NewPermitSemaphore("x").Lock(background))
+		s.WantReply("1", "GET", "x")
+		s.WantReply("1", "ZCARD", "{x}:timeout")
+		d.SetFaults(nil)
+		s.release(h)
 	})
 }
 

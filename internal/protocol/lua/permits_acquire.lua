@@ -46,23 +46,40 @@ end
 -- from permits: free, lined, theirs, expired, whole, store, IDS, serve
 -- from semaphore_next: reservation, wanted, hold_back, stand_next, stand_down
 local me, number, grant, scattered = string.match(ARGV[5], '^(%S+) ?(%S*) ?(%d*) ?(%d*)$')
-local n, missing = #ARGV - 5, 0
-for i = 6, #ARGV do
-  if not redis.call('ZSCORE', KEYS[2], ARGV[i]) then
-    missing = missing + 1
+local n = #ARGV - 5
+-- count_missing says how many of its permits are not held, and take has them held. One that comes late, and does not say who it is, may
+-- stand in line meanwhile, and be served there like any other.
+local function count_missing()
+  local missing = 0
+  for i = 6, #ARGV do
+    if not redis.call('ZSCORE', KEYS[2], ARGV[i]) then
+      missing = missing + 1
+    end
+  end
+  return missing
+end
+local function take()
+  for i = 6, #ARGV do
+    local score = redis.call('ZSCORE', KEYS[2], ARGV[i])
+    if not score or tonumber(score) < expiry then
+      redis.call('ZADD', KEYS[2], whole(expiry), ARGV[i])
+    end
   end
 end
+local missing = count_missing()
 local stay = theirs > 0 and 1 or 0
 local mine, open = false, true
 local leaves = (number ~= '' or me == '1') and stay or 0 -- else it is one of those to whom something is left
 if crowd and missing > 0 then
   if reservation(KEYS[3]) == ARGV[6] and free - missing >= leaves then -- they have been kept for it, in line or not
     mine, free = true, free - missing
+    take() -- before it is served in line
     step_out(me, me .. IDS)
     stand_down(KEYS[3], ARGV[6])
     serve(stay)
   else
     mine, open = serve(stay, me, missing, ARGV[6])
+    missing = mine and missing or count_missing()
   end
 end
 local kept, again = wanted(KEYS[3], ARGV[6])
@@ -113,12 +130,7 @@ if missing > 0 and not mine and not (open and free - missing >= kept + leaves) t
   local exists = redis.call('EXISTS', KEYS[1])
   return {0, at, pttl, '', again, place or -1, new == 1 and 1 or 0, listens, free, held, kept, exists}
 end
-for i = 6, #ARGV do
-  local score = redis.call('ZSCORE', KEYS[2], ARGV[i])
-  if not score or tonumber(score) < expiry then
-    redis.call('ZADD', KEYS[2], whole(expiry), ARGV[i])
-  end
-end
+take()
 if not mine then
   free = free - missing
   if crowd and #me > 1 then
