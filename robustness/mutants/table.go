@@ -421,7 +421,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: the next writer does not know that it may reserve the lock", in: "rw.lua", suite: tests(line, "TestRWLineWritersFirst"),
-		old: "NEXT)\n      tell_writer()",
+		old: "NEXT)\n        tell_writer()",
 		new: "NEXT)",
 	},
 	{

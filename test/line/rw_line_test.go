@@ -294,27 +294,38 @@ func TestRWLineDeadReaders(t *testing.T) {
 	}
 }
 
-// R10: whoever no longer listens is passed over, on either side. One of them has reserved the lock: that ends when it is dropped, and
-// readers come in when they ask.
+// R10: whoever no longer listens is passed over, on either side. One of them has reserved the lock: that ends when it is dropped.
 func TestRWLineTheDead(t *testing.T) {
 	for _, reserved := range []bool{false, true} {
 		fakeRW(t, func(s rwStage) {
 			const reads, writes = "ffffffff-0000-8000-8000-000000000000:1", "ffffffff-0000-8000-8000-000000000000:2"
-			h, most := s.hold(), time.Duration(0)
+			h := s.hold()
 			for _, field := range []string{reads, protocol.WriterField(writes)} {
 				s.Do("ZADD", kit.LineKey("x"), "1", field)
 				s.Do("HSET", kit.AsksKey("x"), field, "n 3000 9999999999999 0")
 			}
 			if reserved {
 				s.Do("SET", protocol.ReservationKey("x"), writes, "PX", "4500")
-				most = kit.AsksEvery
 			}
 			r, w := s.reader(), s.wait()
-			s.release(s.next(h, r, most))
+			s.release(s.next(h, r, 0))
 			s.release(w.Hold(s.T))
 			s.wantReserved(false)
 		})
 	}
+	fakeRW(t, func(s rwStage) { // and nobody else would tell the readers
+		h := s.hold()
+		const writes = "ffffffff-0000-8000-8000-000000000000:2"
+		s.Do("SET", protocol.ReservationKey("x"), writes, "PX", "4500")
+		r := s.reader()
+		s.Do("ZADD", kit.LineKey("x"), fmt.Sprint(time.Now().UnixMicro()), protocol.WriterField(writes))
+		s.Do("HSET", kit.AsksKey("x"), protocol.WriterField(writes), "n 3000 9999999999999 0")
+		time.Sleep(time.Millisecond)
+		behind := s.reader()
+		released := s.release(h)
+		s.release(r.Within(s.T, released, 0))
+		s.release(behind.Within(s.T, released, 0))
+	})
 }
 
 // Readers come in when the writer goes on as a reader, also if MinHold keeps the lock for it: those before the next writer at once.

@@ -297,35 +297,39 @@ local function admit(prefix, me)
   if not (type(left) == 'number' and left >= 0 and left <= LONGEST_RESERVED) then
     reserved = nil
   end
-  local got, mine, last = 0, false, false
-  for _, field in ipairs(redis.pcall('ZRANGE', LINE, 0, MOST - 1)) do
+  local got, mine, last, gone = 0, false, false, nil
+  local line, i = redis.pcall('ZRANGE', LINE, 0, MOST - 1), 1
+  while line[i] and not last do
+    local field = line[i]
     local writer = string.match(field, '^(.*):write$')
     if not writer and reserved then
-      field, writer, last = reserved .. ':write', reserved, true
+      field, writer = reserved .. ':write', reserved
       if type(redis.pcall('ZRANK', LINE, field)) ~= 'number' then
         break
       end
+    else
+      i = i + 1
     end
-    if writer and (reads or got > 0) then
-      break
-    end
-    local number, lease, channel = listening(field)
-    step_out(field)
-    if field == me then
-      got, mine, last = got + 1, true, last or writer
-    elseif number and (writer or reading(KEYS[1], prefix, field) == 0) then
-      if not enter(prefix, field, writer, lease, not reads and got == 0) then
+    if field ~= gone then
+      if writer and (reads or got > 0) then
         break
       end
-      got, last = got + 1, last or writer
-      publish(number, channel)
-    end
-    if writer and writer == reserved then
-      redis.pcall('DEL', NEXT)
-      tell_writer()
-    end
-    if last then
-      break
+      local number, lease, channel = listening(field)
+      step_out(field)
+      if field == me then
+        got, mine, last = got + 1, true, writer
+      elseif number and (writer or reading(KEYS[1], prefix, field) == 0) then
+        if not enter(prefix, field, writer, lease, not reads and got == 0) then
+          break
+        end
+        got, last = got + 1, writer
+        publish(number, channel)
+      end
+      if writer and writer == reserved then
+        redis.pcall('DEL', NEXT)
+        tell_writer()
+        reserved, gone = nil, field
+      end
     end
   end
   return got, mine
