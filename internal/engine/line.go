@@ -233,9 +233,9 @@ func (p *place) refused(q *queued, reply script.Reply) bool {
 		p.dropped()
 	}
 	p.stands, p.besides = place >= 0, protocol.ReadListens(reply)
-	over := len(p.asks) // what was said of earlier ones is over
-	if q.args.Number != "" {
-		over--
+	over := max(len(p.asks)-1, 0) // what was said of earlier ones is over
+	if q.args.Number == "" {
+		over = 0 // it asks from outside, and may stand there still, with the last of them
 	}
 	earlier := p.asks[:over:over]
 	p.asks = p.asks[over:]

@@ -3,6 +3,7 @@ package line
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -412,4 +414,41 @@ func TestLineEdgeDetachedIsGivenBack(t *testing.T) {
 		s.WantReply("1", "EXISTS", "x")
 		s.release(kit.Must(s.T)(s.lock().Adopt(background, owner)))
 	})
+}
+
+// cuttable is a driver whose subscriptions can be ended at the server without its client's knowledge.
+type cuttable struct {
+	*memdriver.Driver
+	listener *driver.Listener
+}
+
+func (d cuttable) Listen(sink func(driver.Event)) driver.Listener {
+	*d.listener = d.Driver.Listen(sink)
+	return *d.listener
+}
+
+// Who was dropped from the line twice asks from outside for a while. What it has left in line may be granted, and it hears of that.
+func TestLineEdgeDroppedTwice(t *testing.T) {
+	for _, kind := range []string{"mutex", "writer"} {
+		fake(t, kindNamed(kind), func(s *stage) {
+			d, listener := s.Server.Driver(), new(driver.Listener)
+			c := s.clientOf(d, cuttable{d, listener})
+			h := s.hold()
+			w := s.waitAs(c, d)
+			for range 2 {
+				channel := protocol.GrantChannel(c.ID(), "x", false)
+				(*listener).Unsubscribe(channel)
+				s.release(h)
+				h = kit.Must(s.T)(s.lock().TryLock(background))
+				(*listener).Subscribe(channel)
+				s.wantLine(w)
+			}
+			time.Sleep(1100 * time.Millisecond)
+			s.wantLine(w)
+			now := time.Now().UnixMilli()
+			s.Do("SET", protocol.TurnKey("x"), fmt.Sprintf("1000 %d", now-1), "PX", "1000") // others have just had their turn
+			s.release(s.next(h, w, 0))
+			time.Sleep(2 * time.Second)
+		})
+	}
 }
