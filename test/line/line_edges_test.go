@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -450,5 +452,52 @@ func TestLineEdgeDroppedTwice(t *testing.T) {
 			s.release(s.next(h, w, 0))
 			time.Sleep(2 * time.Second)
 		})
+	}
+}
+
+// Those who stand in line, and some who cannot, have the lock in turns: each has a third of its share at least.
+func TestLineEdgeOutsideInTurns(t *testing.T) {
+	for _, kind := range []string{"mutex", "writer"} {
+		for _, others := range []int{1, 2, 4} {
+			fake(t, kindNamed(kind), func(s *stage) {
+				const lined, stay = 3, time.Millisecond
+				ctx, end := context.WithTimeout(background, 600*time.Millisecond)
+				defer end()
+				counts := make([]atomic.Int64, lined+others)
+				var all sync.WaitGroup
+				for i := range counts {
+					c, d := s.Client()
+					if i >= lined {
+						c, d = s.outside()
+					}
+					d.SetFaults(func(driver.Call) memdriver.Fault {
+						n := time.Duration(rand.IntN(400_000)) // or each moment is a whole millisecond, and nothing is left to chance
+						return memdriver.Fault{DelayRequest: 800*time.Microsecond + n, DelayReply: 1200*time.Microsecond - n}
+					})
+					all.Go(func() {
+						for ctx.Err() == nil {
+							h, err := s.Lock(c).Lock(ctx)
+							if err != nil {
+								continue
+							}
+							counts[i].Add(1)
+							time.Sleep(stay)
+							kit.Unlock(s.T, h)
+						}
+					})
+				}
+				all.Wait()
+				var each []int64
+				sum := int64(0)
+				for i := range counts {
+					each = append(each, counts[i].Load())
+					sum += each[i]
+				}
+				if slices.Min(each)*int64(len(each))*3 < sum {
+					s.Errorf("%s: holds %v, of which the last %d are theirs who cannot stand in line", kind, each, others)
+				}
+				time.Sleep(2 * time.Second) // until the turn of others is forgotten
+			})
+		}
 	}
 }

@@ -323,7 +323,7 @@ func TestLineOpenRelease(t *testing.T) {
 		time.Sleep(10 * ms)
 		open(ms, 3*ms)
 		s.step("outside tries", "done", "outside 30s")
-		s.wrong("outside tries", "turn", s.do("EXISTS", s.keys["TURN"]), "0")
+		s.wantTurn(0, 0)
 	})
 }
 

@@ -165,7 +165,7 @@ end
 -- left_to says whether the lock, which is free, is left to others, who listen on this channel: for how many ms who is to
 -- stand in line shall wait then; nil if it is not. Who is not to stand there is one of the others: it returns true
 -- behind that, and the turn is over.
--- from line: turn, listeners
+-- from line: turn, set_turn, listeners
 local function left_to(channel, stands)
   local _, left = turn()
   if at >= left then
@@ -175,7 +175,7 @@ local function left_to(channel, stands)
   elseif stands then
     return (left - at + 1) / 2 -- they may have had it before it ends
   else
-    redis.pcall('DEL', TURN)
+    set_turn(0, at) -- or the next release would be theirs again
     return nil, true
   end
 end
