@@ -229,7 +229,7 @@ func (h *Hold) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	count, err := s.renewed(entry, res.Reply, 0, res.Sent)
+	count, err := s.renewed(entry, res.Reply, 0, res.Sent, d)
 	if err != nil {
 		return a.engine.Errors.Backend("renew", s.lock.Name, true, err)
 	}

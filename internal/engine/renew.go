@@ -84,7 +84,7 @@ func (e *Engine) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 		return answers, fmt.Errorf("%d answers to %d renewals", len(res.Reply.Rest), len(batch))
 	}
 	for i, one := range batch {
-		count, err := one.Entry.Value.renewed(one.Entry, res.Reply, i, res.Sent)
+		count, err := one.Entry.Value.renewed(one.Entry, res.Reply, i, res.Sent, one.TTL)
 		switch {
 		case err != nil:
 			return make([]watchdog.Answer, len(batch)), err

@@ -282,9 +282,9 @@ func (s *side) noteRenewal(err error, mayHaveRun bool) {
 	}
 }
 
-// renewed reads the reply to the i-th of some renewals: how often the owner holds the lock. If the reply says for how long,
-// too, others may have made that longer, and the deadline moves: that of the run that was renewed, and of no later one.
-func (s *side) renewed(entry *entry, reply script.Reply, i int, sent time.Time) (count int64, err error) {
+// renewed reads the reply to the i-th of some renewals, which asked for a ttl: how often the owner holds the lock. If the reply says
+// for how long, too, others may have made that longer, and the deadline moves: that of the run that was renewed, and of no later one.
+func (s *side) renewed(entry *entry, reply script.Reply, i int, sent time.Time, ttl time.Duration) (count int64, err error) {
 	found, err := s.lock.HoldRequests().ReadRenewal(reply, i)
 	if err != nil || found.Count == 0 {
 		return found.Count, err
@@ -292,7 +292,7 @@ func (s *side) renewed(entry *entry, reply script.Reply, i int, sent time.Time) 
 	a := s.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s.entry == entry {
+	if s.entry == entry && ttl >= s.RenewedLease().Truncate(time.Millisecond) { // else it has what was asked for, and not its lease
 		s.unconfirmed = false
 	}
 	if !found.Lives {

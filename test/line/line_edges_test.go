@@ -501,3 +501,20 @@ func TestLineEdgeOutsideInTurns(t *testing.T) {
 		}
 	}
 }
+
+// Who was granted the lock by a message, and extends it by a little, has not got its lease yet: what it detaches has.
+func TestLineEdgeDetachedAfterExtend(t *testing.T) {
+	everyLock(t, func(s *stage) {
+		if !s.Kind.ByMessage {
+			return
+		}
+		h := s.hold()
+		w := s.wait()
+		h = s.next(h, w, 0)
+		kit.OK(s.T, h.Extend(background, 50*time.Millisecond))
+		owner, err := h.Detach()
+		kit.OK(s.T, err)
+		time.Sleep(29 * time.Second)
+		s.release(kit.Must(s.T)(s.lock().Adopt(background, owner)))
+	})
+}
