@@ -705,6 +705,31 @@ var mutants = []mutant{
 	},
 
 	{
+		name: "permit line: a late try takes what its waiter was granted in line", in: "permits_acquire.lua", suite: tests(line, "TestPermitLineLateTry"),
+		old: "missing = mine and missing or count_missing()",
+		new: "missing = missing",
+	},
+	{
+		name: "line: what it has left there is forgotten by who asks from outside", in: "engine.place.refused", suite: tests(line, "TestLineEdgeDroppedTwice"),
+		old: "over = 0",
+		new: "over = len(p.asks)",
+	},
+	{
+		name: "line: those outside have every turn", in: "line.lua", suite: tests(line, "TestLineEdgeOutsideInTurns"),
+		old: "set_turn(0, at) -- or",
+		new: "redis.pcall('DEL', TURN) -- or",
+	},
+	{
+		name: "line: who extends has its lease", in: "engine.side.renewed", suite: tests(line, "TestLineEdgeDetachedAfterExtend"),
+		old: "ttl >= s.RenewedLease().Truncate(time.Millisecond)",
+		new: "ttl > 0",
+	},
+	{
+		name: "read-write: behind a writer that is gone nobody is let in", in: "rw.lua", suite: tests(line, "TestRWLineTheDead"),
+		old: "reserved, gone = nil, field",
+		new: "reserved, gone, last = nil, field, true",
+	},
+	{
 		name: "permit line: grants more than there are", in: "permits.lua", suite: simulation("semaphore", "-class", "a"),
 		old: "free - n >= stay + (",
 		new: "free - n + 1 >= stay + (",
