@@ -518,3 +518,26 @@ func TestLineEdgeDetachedAfterExtend(t *testing.T) {
 		s.release(kit.Must(s.T)(s.lock().Adopt(background, owner)))
 	})
 }
+
+// Locks named x and {x} are two, though the keys of their lines are the same: who waits for the one is not granted the other.
+func TestLineEdgeTwoSpellings(t *testing.T) {
+	for _, kind := range []string{"mutex", "fair", "reader", "writer"} {
+		fake(t, kindNamed(kind), func(s *stage) {
+			s.Names = append(s.Names, "{x}")
+			a, _ := s.Client()
+			b, _ := s.Client()
+			c, d := s.Client()
+			held := kit.Must(s.T)(s.Kind.Against(a, "{x}").Lock(background))
+			other := kit.Must(s.T)(s.Kind.Against(b, "x").Lock(background))
+			w := s.WaitAs(c, d, s.Kind.Lock(c, "{x}"))
+			time.Sleep(10 * time.Millisecond)
+			s.release(other)
+			time.Sleep(10 * time.Millisecond)
+			if !w.Waits() {
+				s.Errorf("%s: two have {x}", kind)
+			}
+			s.release(s.next(held, w, 5*time.Second))
+			time.Sleep(5 * time.Second)
+		})
+	}
+}

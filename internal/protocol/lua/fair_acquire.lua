@@ -56,7 +56,7 @@ for i = 1, #held, 2 do
 end
 
 -- from common: ours
--- from line: FIRST, SPREAD, LIVES
+-- from line: FIRST, SPREAD, LIVES, SPELT
 -- from fair: PAUSE, BELIEF, SCORE, JAVA_WAIT, LIMIT, grace_ends
 local LOOK = 1000 -- how far into the line to look for the owner's place
 
@@ -107,7 +107,7 @@ local function refuse(hint, comes)
   local theirs = math.max(scores - math.max(beats - 2, 0), 0)
   redis.call('ZADD', KEYS[3], at + SCORE + often - PAUSE + JAVA_WAIT * math.min(theirs, place), me)
   if lined and ARGV[11] then
-    local ask = string.format('%s %s %.0f %s', ARGV[11], ARGV[12], believed, ARGV[13])
+    local ask = string.format('%s %s %.0f %s%s', ARGV[11], ARGV[12], believed, ARGV[13], SPELT)
     local new = redis.pcall('HSET', ASKS, me, ask)
     if type(new) == 'number' then
       reply[6], reply[7], reply[8] = place, new, (theirs > 0 or held[1] and not ours(held[1])) and 1 or 0

@@ -20,6 +20,10 @@ local LINE = string.find(KEYS[1], '{', 1, true) and ':' .. KEYS[1] or ':{' .. KE
 local ASKS, TURN = 'holdfast_asks' .. LINE, 'holdfast_turn' .. LINE
 LINE = 'holdfast_line' .. LINE
 
+-- SPELT stands behind an ask for a name with braces. Locks named x and {x} share these keys, and who waits for the one is not
+-- granted the other: it is nobody there.
+local SPELT = string.find(KEYS[1], '{', 1, true) and '{' or ''
+
 -- The first FIRST ask OFTEN, the others as well, or SPREAD times as many ms as stand there, if that is
 -- more: all together some hundred times a second. So whoever dies with the lock is found out by any of
 -- them. LIVES is how long a line stands in which nobody asks.
@@ -38,10 +42,10 @@ local function listeners(channel)
 end
 
 -- ask_of takes apart what an owner has asked last.
--- from line: LINE
+-- from line: LINE, SPELT
 local function ask_of(owner)
   local ask = redis.pcall('HGET', ASKS, owner)
-  return string.match(type(ask) == 'string' and ask or '', '^(%S+) (%d+) (%d+) (%d)$')
+  return string.match(type(ask) == 'string' and ask or '', '^(%S+) (%d+) (%d+) (%d)' .. SPELT .. '$')
 end
 
 -- listening returns the number of an owner's ask, for how long a grant lasts, and where to say so, if it is
@@ -191,9 +195,9 @@ local function take_place(me)
 end
 
 -- note_ask writes what me has asked, and other fields of its, and says whether Redis has taken that.
--- from line: LINE, FIRST
+-- from line: LINE, FIRST, SPELT
 local function note_ask(me, place, often, number, lease, scattered, ...)
-  local ask = string.format('%s %s %.0f %s', number, lease, at + 3 * often, scattered)
+  local ask = string.format('%s %s %.0f %s%s', number, lease, at + 3 * often, scattered, SPELT)
   local noted = redis.pcall('HSET', ASKS, me, ask, ...)
   if place == 0 or us % 8 == 0 then -- often enough, and cheaper than always
     redis.pcall('PEXPIRE', LINE, LIVES)
