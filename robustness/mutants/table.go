@@ -720,6 +720,11 @@ var mutants = []mutant{
 		new: "redis.pcall('DEL', TURN) -- or",
 	},
 	{
+		name: "line: x is granted to who waits for {x}", in: "line.lua", suite: tests(line, "TestLineEdgeTwoSpellings"),
+		old: "(%d)' .. SPELT .. '$'",
+		new: "(%d){?$'",
+	},
+	{
 		name: "line: who extends has its lease", in: "engine.side.renewed", suite: tests(line, "TestLineEdgeDetachedAfterExtend"),
 		old: "ttl >= s.RenewedLease().Truncate(time.Millisecond)",
 		new: "ttl > 0",
