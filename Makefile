@@ -23,7 +23,7 @@ EVERYTHING    := github.com/holdfast-go/holdfast/...
 FAKE_TIME     := hold owner handover line fair rw permits multi stress scale
 REAL_TIME     := scripts servers topology rights docs
 TESTS         := $(FAKE_TIME:%=test/%) $(REAL_TIME:%=test/%)
-# Tests wait more than they compute. Three lanes run beside each other: test-fake one package at a time, then the tool, then
+# Tests wait more than they compute. Three lanes run beside each other: test-fake two packages at a time, then the tool, then
 # test-third; test-real one at a time, which takes as long; test-rest two, those of SLOW_FIRST first and in this order. With
 # more at once, those on real servers are late on a busy machine; the three adapters beside each other are too much. Those under
 # fake time are never late, so they give way to all others. release and otel/example compile, so they come when
@@ -89,7 +89,7 @@ short-without-hand-over: need-redis test-binaries
 test-first: ; +@$(MAKE_J) 1 test-fake test-tool $(LAST)
 
 test-fake:
-	@nice -n 10 $(TEST) -p 1 -timeout 15m $(FAKE_TIME:%=./test/%)
+	@nice -n 10 $(TEST) -p 2 -timeout 15m $(FAKE_TIME:%=./test/%)
 
 test-real: need-redis
 	@$(TEST) -p 1 -timeout 15m $(REAL_TIME:%=./test/%) $(AFTER_REAL:%=./%)
