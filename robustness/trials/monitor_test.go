@@ -3,9 +3,8 @@
 package trials
 
 import (
-	"bufio"
+	"context"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,7 +19,7 @@ import (
 // monitor notes down what each server of a trial does, as the server itself says (MONITOR): beside what clients have noted, that
 // shows who was granted a lock, and by whom. It is shown if holds overlap that must not.
 type monitor struct {
-	stop  chan struct{}
+	stop  context.CancelFunc
 	tasks sync.WaitGroup
 
 	mu    sync.Mutex
@@ -39,57 +38,31 @@ var lockNamed = regexp.MustCompile(`\b(?:[abc]|thief)\d+-[a-z-]+-\d+\b`)
 
 // watch begins to note down what servers do; close ends it.
 func watch(servers []*redistest.Server) *monitor {
-	m := &monitor{stop: make(chan struct{}), began: time.Now(), lines: map[string][]noted{}}
+	ctx, stop := context.WithCancel(context.Background())
+	m := &monitor{stop: stop, began: time.Now(), lines: map[string][]noted{}}
 	for _, s := range servers {
-		m.tasks.Go(func() { m.follow(s.Addr()) })
+		m.tasks.Go(func() { s.Monitor(ctx, func(line string) { m.note(s.Addr(), line) }) })
 	}
 	return m
 }
 
 func (m *monitor) close() {
-	close(m.stop)
+	m.stop()
 	m.tasks.Wait()
 }
 
-// follow follows one server until the monitor is closed. The connection ends whenever faults end connections.
-func (m *monitor) follow(addr string) {
-	for {
-		if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
-			ended := make(chan struct{})
-			m.tasks.Go(func() {
-				select {
-				case <-m.stop:
-				case <-ended:
-				}
-				_ = conn.Close()
-			})
-			m.read(conn, addr)
-			close(ended)
-		}
-		select {
-		case <-m.stop:
-			return
-		case <-time.After(5 * time.Millisecond):
-		}
+// note notes down what a server has done, if that was with a lock.
+func (m *monitor) note(addr, line string) {
+	seconds, text, _ := strings.Cut(line, " ")
+	at, err := strconv.ParseFloat(seconds, 64)
+	lock := lockNamed.FindString(text)
+	if err != nil || lock == "" {
+		return
 	}
-}
-
-func (m *monitor) read(conn net.Conn, addr string) {
-	_, _ = fmt.Fprint(conn, "MONITOR\r\n")
-	lines := bufio.NewScanner(conn)
-	lines.Buffer(nil, 1<<20) // scripts are sent, too
-	for lines.Scan() {
-		seconds, text, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "+"), " ")
-		at, err := strconv.ParseFloat(seconds, 64)
-		lock := lockNamed.FindString(text)
-		if err != nil || lock == "" {
-			continue
-		}
-		m.mu.Lock()
-		ago := time.Duration((at - float64(m.began.UnixMicro())/1e6) * float64(time.Second))
-		m.lines[lock] = append(m.lines[lock], noted{history.Moment(ago), addr + " " + text})
-		m.mu.Unlock()
-	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ago := time.Duration((at - float64(m.began.UnixMicro())/1e6) * float64(time.Second))
+	m.lines[lock] = append(m.lines[lock], noted{history.Moment(ago), addr + " " + text})
 }
 
 // mostShown is how many commands are shown, at most.

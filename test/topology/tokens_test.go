@@ -1,11 +1,10 @@
 package topology
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,42 +61,16 @@ func (r *recording) write(lock string, g *grant) {
 // tokenWritten matches what MONITOR says when a script writes a token. What a primary tells its replicas comes from no script there.
 var tokenWritten = regexp.MustCompile(`\[\d+ lua\] "SET" "redisson_lock_token:\{(.+)\}" "(\d+)"`)
 
-// watch notes down which tokens a server writes, until stop is closed. The connection is cut whenever the server is
-// killed, promoted or made a replica.
-func (r *recording) watch(addr string, stop <-chan struct{}) {
-	for {
-		if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
-			ended := make(chan struct{})
-			go func() { // ends with the connection, or with the test
-				select {
-				case <-stop:
-				case <-ended:
-				}
-				_ = conn.Close()
-			}()
-			r.read(conn, addr)
-			close(ended)
-		}
-		select {
-		case <-stop:
-			return
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
-func (r *recording) read(conn net.Conn, addr string) {
-	_, _ = fmt.Fprint(conn, "MONITOR\r\n")
-	lines := bufio.NewScanner(conn)
-	lines.Buffer(nil, 1<<20) // scripts are sent, too
-	for lines.Scan() {
-		if found := tokenWritten.FindStringSubmatch(lines.Text()); found != nil {
+// watch notes down which tokens a server writes, until the context ends.
+func (r *recording) watch(ctx context.Context, node *redistest.Server) {
+	node.Monitor(ctx, func(line string) {
+		if found := tokenWritten.FindStringSubmatch(line); found != nil {
 			token, _ := strconv.ParseInt(found[2], 10, 64)
 			r.mu.Lock()
-			r.nodes[found[1]][token] = addr
+			r.nodes[found[1]][token] = node.Addr()
 			r.mu.Unlock()
 		}
-	}
+	})
 }
 
 // use takes a lock again and again, and writes at the beginning and the end of each hold.
@@ -205,10 +178,11 @@ func TestTokensAcrossFailovers(t *testing.T) {
 	for lock := range locks {
 		r.nodes[lock] = map[int64]string{}
 	}
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(background)
+	defer stop()
 	var watching, using sync.WaitGroup
 	for _, node := range s.Nodes {
-		watching.Go(func() { r.watch(node.Addr(), stop) })
+		watching.Go(func() { r.watch(ctx, node) })
 	}
 	for adapter, d := range allAdapters(t, s.Addrs(), s.MasterName()) {
 		for lock, options := range locks {
@@ -253,7 +227,7 @@ func TestTokensAcrossFailovers(t *testing.T) {
 	kit.WaitFor(t, "the last primary to grant", grants)
 	close(r.over)
 	using.Wait()
-	close(stop)
+	stop()
 	watching.Wait()
 
 	plain, acknowledged := r.judge(t, "plain"), r.judge(t, "acknowledged")
