@@ -17,33 +17,23 @@ import (
 // clock is a server's time of day, which can be set.
 type clock struct{ file string }
 
-// settable reports whether servers' clocks can be set here: the library that does so is loaded before the system's own.
-const settable = runtime.GOOS == "linux"
-
-// start starts a server, with a clock that can be set if there can be one.
+// start starts a server, with a clock that can be set where there can be one: on Linux.
 func (w *world) start(options ...redistest.Option) {
 	w.t.Helper()
-	var c *clock
-	if settable {
-		var option redistest.Option
-		c, option = w.newClock()
-		options = append(options, option)
+	if runtime.GOOS != "linux" {
+		w.servers = append(w.servers, redistest.Start(w.t, options...))
+		return
 	}
-	s := redistest.Start(w.t, options...)
-	w.servers, w.clocks[s] = append(w.servers, s), c
-}
-
-// newClock makes a clock, and the option for the server that has it.
-func (w *world) newClock() (c *clock, option redistest.Option) {
-	w.t.Helper()
-	dir := w.t.TempDir()
-	library := filepath.Join(dir, "clock.so")
-	c = &clock{file: filepath.Join(dir, "clock")}
+	if w.library == "" {
+		w.library = filepath.Join(w.t.TempDir(), "clock.so")
+		if out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", w.library, filepath.Join("testdata", "clock.c")).CombinedOutput(); err != nil {
+			w.t.Fatalf("trials in which clocks are set need a C compiler: %v: %s", err, out)
+		}
+	}
+	c := &clock{file: filepath.Join(w.t.TempDir(), "clock")}
 	c.set(w, 0)
-	if out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", library, filepath.Join("testdata", "clock.c")).CombinedOutput(); err != nil {
-		w.t.Fatalf("trials in which clocks are set need a C compiler: %v: %s", err, out)
-	}
-	return c, redistest.WithEnvironment("LD_PRELOAD="+library, "HOLDFAST_CLOCK="+c.file)
+	s := redistest.Start(w.t, append(options, redistest.WithEnvironment("LD_PRELOAD="+w.library, "HOLDFAST_CLOCK="+c.file))...)
+	w.servers, w.clocks[s] = append(w.servers, s), c
 }
 
 // set has the clock be ahead of the machine's, or behind it.

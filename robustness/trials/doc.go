@@ -16,7 +16,8 @@
 // # Clock
 //
 // All moments are of CLOCK_MONOTONIC, which is one for all processes of a machine, less what it was when the trial
-// began. Servers' clocks are not asked.
+// began. Servers' clocks are not asked, but that
+// what a server says of itself in class a bears its own: the machine's, since none is set there.
 //
 // # What is trusted
 //
@@ -37,13 +38,16 @@
 //     the next one, and ends when the trial is healed. The trial waits for them.
 //   - The store has one goroutine that accepts, which ends when its listener is closed, and one a connection, which
 //     ends with the member's process.
+//   - In class a each server has a goroutine that notes down what it does, as MONITOR says it, until the members have stopped. The trial
+//     waits for it.
 //   - In a member: actors as in package program; one that looks at the clock; one that waits for the end of the standard
 //     input, which says that the trial is over.
 //
 // # Locks
 //
 // trial.mu guards the counts of faults, and what is known of members' processes. place.mu guards the present member
-// of a place: a place's faults exclude each other. store.mu guards the tokens, and the detached holds.
+// of a place: a place's faults exclude each other. store.mu guards the tokens, and the detached holds. monitor.mu guards what
+// servers have said.
 //
 // # When calls fail
 //

@@ -34,7 +34,7 @@ type strike struct {
 func durable(w *world) bool    { return w.durable }
 func failsOver(w *world) bool  { return w.sentinel != nil || w.cluster != nil }
 func moves(w *world) bool      { return w.cluster != nil }
-func hasClock(w *world) bool   { return settable && len(w.clocks) > 0 }
+func hasClock(w *world) bool   { return len(w.clocks) > 0 }
 func byItself(w *world) bool   { return !failsOver(w) }
 func loseEasily(w *world) bool { return !failsOver(w) && !w.durable }
 

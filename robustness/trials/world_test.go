@@ -46,6 +46,7 @@ type world struct {
 	t        *anywhere
 	topology string
 	servers  []*redistest.Server // that have locks
+	library  string              // by which servers' clocks are set; "": none is needed yet
 	clocks   map[*redistest.Server]*clock
 	sentinel *redistest.Sentinel // or nil
 	cluster  *redistest.Cluster  // or nil
