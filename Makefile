@@ -85,8 +85,8 @@ short-without-hand-over: need-redis test-binaries
 	@$(TEST_ON) without-hand-over test/servers $(call quoted,$(WAITING_HERE))
 	@$(TEST_ON) without-hand-over test/stress 'TestRWStress$$'
 
-.PHONY: test-first test-fake test-real test-rest test-tool test-third
-test-first: ; +@$(MAKE_J) 1 test-fake test-tool $(LAST)
+.PHONY: test-first test-fake test-real test-rest test-tool-raced test-tool test-third
+test-first: ; +@$(MAKE_J) 1 test-fake test-tool-raced test-tool $(LAST)
 
 test-fake:
 	@nice -n 10 $(TEST) -p 2 -timeout 15m $(FAKE_TIME:%=./test/%)
@@ -98,9 +98,12 @@ test-rest: need-redis
 	@$(TEST) -p 2 -timeout 15m $(filter-out $(SKIP_SLOW),$(SLOW_FIRST)) $$($(GO) list $(EVERYTHING) | grep -vxF $(NOT_IN_REST:%=-e %) $(SLOW_FIRST:%=-e %))
 
 # With the race detector each command takes six times as long, so it has a few.
-test-tool: need-redis
+test-tool-raced: need-redis
 	@$(if $(RACE),$(TEST) -timeout 15m -run 'TestScripts/(command|limits|nested|waiting)$$' ./$(TOOL))
-	@env CGO_ENABLED=0 $(GO) test -vet=off -ldflags=-w -timeout 15m ./$(TOOL)
+
+test-tool: RACE :=
+test-tool: need-redis
+	@$(TEST) -timeout 15m ./$(TOOL)
 
 test-third: need-redis test-oldest
 	@$(TEST) -p 1 -timeout 15m $(THIRD)
