@@ -32,8 +32,9 @@ var (
 
 // totals are what all trials have done and found, by topology and class.
 type totals struct {
-	mu  sync.Mutex
-	sum map[string]*tally
+	mu        sync.Mutex
+	sum       map[string]*tally
+	histories int // that count for -histories
 }
 
 func (s *totals) add(topology string, c program.Class, o *tally) {
@@ -44,6 +45,16 @@ func (s *totals) add(topology string, c program.Class, o *tally) {
 		s.sum[key] = &tally{}
 	}
 	s.sum[key].add(o)
+	if c == program.ClassA || *classFlag != "" {
+		s.histories += o.histories
+	}
+}
+
+// soFar is how many histories count for -histories, on all topologies, and says what one of them has found.
+func (s *totals) soFar(topology string, c program.Class) (histories int, found string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.histories, fmt.Sprint(s.sum[topology+string(c)])
 }
 
 func TestTrials(t *testing.T) {
@@ -72,7 +83,7 @@ func TestTrials(t *testing.T) {
 					w.once(t, *firstFlag, sums)
 					w.notices(t, *firstFlag)
 				default:
-					w.many(t, len(names), sums)
+					w.many(t, sums)
 				}
 			})
 		}
@@ -105,7 +116,7 @@ func TestTrials(t *testing.T) {
 // once runs a trial of each class. One of class a in which something failed over by itself was none.
 func (w *world) once(t *testing.T, seed uint64, sums *totals) {
 	for more := uint64(0); ; more++ {
-		if _, was := w.try(t, seed+more, program.ClassA, sums); was == program.ClassA || t.Failed() {
+		if was := w.try(t, seed+more, program.ClassA, sums); was == program.ClassA || t.Failed() {
 			break
 		}
 		if more == 2 {
@@ -130,33 +141,30 @@ func (w *world) classOf(seed uint64) program.Class {
 // mostFailures is how many trials of a topology may fail until no more are run.
 const mostFailures = 3
 
-// many runs trials of one seed after the other, for this topology's share.
-func (w *world) many(t *testing.T, topologies int, sums *totals) {
-	start, done, classes := time.Now(), 0, map[program.Class]int{}
+// many runs trials of one seed after the other, until time is up or all topologies together have the histories that are asked for.
+func (w *world) many(t *testing.T, sums *totals) {
+	start, classes := time.Now(), map[program.Class]int{}
 	defer func() {
 		if t.Logf("%s: %d trials of class a, %d of class b", w.topology, classes[program.ClassA], classes[program.ClassB]); classes[program.ClassA] == 0 && *classFlag != string(program.ClassB) {
 			t.Errorf("%s: there was no trial of class a", w.topology)
 		}
 	}()
 	for seed := *firstFlag; w.failures < mostFailures; seed++ {
-		if *historiesFlag > 0 && done*topologies >= *historiesFlag || *historiesFlag == 0 && time.Since(start) > *forFlag {
+		was := w.try(t, seed, w.classOf(seed), sums)
+		classes[was]++
+		histories, found := sums.soFar(w.topology, was)
+		if seed%20 == 0 { // whoever ends the run by hand knows what there was
+			fmt.Printf("%v: %d histories; %s, class %c: %v\n", time.Since(start).Round(time.Second), histories, w.topology, was, found)
+		}
+		if *historiesFlag > 0 && histories >= *historiesFlag || *historiesFlag == 0 && time.Since(start) > *forFlag {
 			return
-		}
-		c := w.classOf(seed)
-		sum, was := w.try(t, seed, c, sums)
-		if classes[was]++; was == program.ClassA || *classFlag != "" {
-			done += sum.histories
-		}
-		if seed%20 == 0 {
-			fmt.Printf("%s: %d trials in %v\n", w.topology, seed-*firstFlag+1, time.Since(start).Round(time.Second))
 		}
 	}
 }
 
-// try runs one trial, checks its history, and adds up what came of it. It returns which class the trial turned out to be of.
-func (w *world) try(t *testing.T, seed uint64, c program.Class, sums *totals) (sum *tally, was program.Class) {
+// try runs one trial, checks its history, and adds up what came of it. It returns which class it turned out to be of.
+func (w *world) try(t *testing.T, seed uint64, c program.Class, sums *totals) (was program.Class) {
 	t.Helper()
-	sum = &tally{}
 	t.Run(fmt.Sprintf("class=%c/seed=%d", c, seed), func(t *testing.T) {
 		tr := newTrial(t, w, seed, c, false)
 		defer func() { // the trial may end the test
@@ -170,15 +178,14 @@ func (w *world) try(t *testing.T, seed uint64, c program.Class, sums *totals) (s
 					tr, w.topology, c, seed, forced())
 			}
 		}()
-		var wrong []string
-		sum, wrong = tr.check(tr.run())
+		sum, wrong := tr.check(tr.run())
 		for _, what := range wrong {
 			t.Error(what)
 		}
 		was = tr.class
 		sums.add(w.topology, was, sum)
 	})
-	return sum, was
+	return was
 }
 
 // forced are the flags that have changed what the seed says.
