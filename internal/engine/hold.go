@@ -391,15 +391,15 @@ func (h *Hold) Detach() (owner string, err error) {
 	ctx, cancel := WithTimeout(e.Life, e.Timeout)
 	defer cancel()
 	busy := func() error { return e.Errors.Backend("detach", s.lock.Name, false, errBusy) }
+	if !h.awaitAlone(ctx) { // before the turn is taken, which they need to nest
+		return "", lockerr.Problem(s.lock.Name, "others of this process go on reading by the same hold", lockerr.Reentrant)
+	}
 	if a.takeTurn(ctx) != nil {
 		return "", busy()
 	}
 	defer a.turn.Free()
 	if e.Calls.Outlast(ctx, a.openAttempts()); ctx.Err() != nil {
 		return "", busy()
-	}
-	if !h.awaitAlone(ctx) {
-		return "", lockerr.Problem(s.lock.Name, "others of this process go on reading by the same hold", lockerr.Reentrant)
 	}
 	if err := h.confirm(ctx); err != nil {
 		return "", err

@@ -180,6 +180,25 @@ func TestDetachedIsNotShared(t *testing.T) {
 	})
 }
 
+// Those who share a hold nest in it, and leave, while another one waits in Detach for them to leave.
+func TestNestedBesideDetachOfShared(t *testing.T) {
+	fake(t, func(s *stage) {
+		a, b := s.read(), s.read()
+		inner := s.Must(s.rw.TryRLock(b.Context()))
+		var owner holdfast.Owner
+		detached := kit.Aside(func() (err error) {
+			owner, err = a.Detach()
+			return err
+		})
+		time.Sleep(time.Millisecond)
+		start := time.Now()
+		s.Unlock(inner, s.Must(s.rw.TryRLock(b.Context())), b)
+		kit.OK(s.T, <-detached)
+		s.within(start, 100*time.Millisecond)
+		s.Unlock(s.Must(s.rw.RLocker().Adopt(background, owner)))
+	})
+}
+
 // Who has left, or lost, what is shared hears so from Detach, at once.
 func TestLeftAndDetached(t *testing.T) {
 	fake(t, func(s *stage) {
