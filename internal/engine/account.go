@@ -39,6 +39,8 @@ type account struct {
 	gone *gone
 	// retries says that tryAgain is going to give back what Redis has refused to take.
 	retries bool
+	// failure is why the last release has failed; nil if it has not.
+	failure error
 }
 
 // accountKey is an owner at a lock.

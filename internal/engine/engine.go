@@ -150,8 +150,8 @@ func (e *Engine) Live() (names []string) {
 	return names
 }
 
-// ErrKept says that Redis has not taken back all that it was to have back. That ends with its lease.
-var ErrKept = errors.New("Redis has not taken everything back") //nolint:staticcheck // Redis is a name
+// ErrKept says that Redis refuses to take something back. That ends with its lease.
+var ErrKept = errors.New("Redis does not take everything back") //nolint:staticcheck // Redis is a name
 
 // Close gives everything back, ends every call, stops all goroutines, and waits for that until ctx ends.
 func (e *Engine) Close(ctx context.Context) error {
@@ -162,8 +162,8 @@ func (e *Engine) Close(ctx context.Context) error {
 	evicted := slices.DeleteFunc(all, func(a *account) bool { return !a.evict() })
 	e.Presence.Withdraw()
 	err := e.Tasks.Wait(ctx)
-	if err == nil && slices.ContainsFunc(evicted, (*account).owes) {
-		err = ErrKept
+	for i := 0; err == nil && i < len(evicted); i++ {
+		err = evicted[i].owes()
 	}
 	e.die()
 	stopped := make(chan struct{})

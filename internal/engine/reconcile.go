@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -124,7 +125,8 @@ func (s *side) release(ch ledger.Change) script.Request {
 // released puts the answer to a release into effect.
 func (s *side) released(res call.Result, ch ledger.Change) {
 	s.account.mu.Lock()
-	if res.Err != nil {
+	if s.account.failure = nil; res.Err != nil {
+		s.account.failure = ForUser(res.Why())
 		if len(res.Unknown) > 0 {
 			s.Unanswered(ch)
 		}
@@ -377,14 +379,24 @@ func (a *account) evict() bool {
 	return true
 }
 
-// owes reports whether something is still to be given back.
-func (a *account) owes() bool {
+// owes returns why something is still to be given back, whose lease has not run out; nil if there is nothing. Where Redis has
+// not refused it, it has not answered in time.
+func (a *account) owes() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if mono.Now() >= a.ledger.KeyEnd() {
+		return nil
+	}
 	for s := range a.opened {
 		if _, excess := s.GiveBack(); excess {
-			return true
+			switch {
+			case a.failure == nil: // the time was too short for a release
+				return context.DeadlineExceeded
+			case call.Code(a.failure) == "":
+				return fmt.Errorf("%w: %w", context.DeadlineExceeded, a.failure)
+			}
+			return fmt.Errorf("%w: %w", ErrKept, a.failure)
 		}
 	}
-	return false
+	return nil
 }

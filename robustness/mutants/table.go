@@ -264,6 +264,16 @@ var mutants = []mutant{
 		new: "if res.Err != nil",
 	},
 	{
+		name: "close: an outage counts as a refusal", in: "owes", suite: tests(line, "TestCloseOutlivesTheLease"),
+		old: `call.Code(a.failure) == ""`,
+		new: "false",
+	},
+	{
+		name: "close: what has ended with its lease is owed", in: "owes", suite: tests(line, "TestCloseOutlivesTheLease"),
+		old: "mono.Now() >= a.ledger.KeyEnd()",
+		new: "false",
+	},
+	{
 		name: "release: repeated for too short a time", in: "releaseExcess", suite: tests(hold, "TestReleaseIsRepeatedForTheWholeLease"),
 		old: "s.keyGoneBy()",
 		new: "mono.Now()",

@@ -127,3 +127,18 @@ func TestCloseSaysWhatIsKept(t *testing.T) {
 		})
 	}
 }
+
+// Where nothing reaches Redis, what Close has to give back may end with its lease before Close gives up: then nothing is left.
+func TestCloseOutlivesTheLease(t *testing.T) {
+	for lease, want := range map[time.Duration]error{30 * time.Second: context.DeadlineExceeded, time.Second: nil} {
+		kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
+			c, d := w.Known(holdfast.WithLease(lease), holdfast.WithTimeout(2*time.Second))
+			kit.Must(t)(w.Lock(c).Lock(background))
+			kit.All(d, memdriver.Fault{Refuse: errors.New("connection refused")})
+			if err := c.Close(); !errors.Is(err, want) {
+				t.Errorf("a lease of %v: Close: %v, want %v", lease, err, want)
+			}
+			time.Sleep(time.Hour) // the lease, and what the client has said of itself
+		})
+	}
+}
