@@ -6,7 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // acquired is an acquisition by one process; its ID is its place in the list.
@@ -168,6 +170,43 @@ func TestWriteFails(t *testing.T) {
 	log.Mark(Op{Kind: Crash}, OK)
 	if _, err := log.Ops(); err == nil {
 		t.Error("nobody is told that the history is not written")
+	}
+}
+
+// slow is a file to which the first line takes as long as f.
+type slow struct {
+	once sync.Once
+	f    func()
+}
+
+func (s *slow) Write(line []byte) (int, error) {
+	s.once.Do(s.f)
+	return len(line), nil
+}
+
+// What is noted while another note is being written has the moment at which that was asked for.
+func TestMomentIsThatOfTheCall(t *testing.T) {
+	var now atomic.Int64
+	var log *Log
+	asked, second := make(chan struct{}), make(chan *Op, 1)
+	log = NewLog(NewClock(func() int64 {
+		if now.Load() == 1 {
+			defer close(asked)
+		}
+		return now.Load()
+	}), 0, &slow{f: func() {
+		now.Store(1)
+		go func() { second <- log.Begin(Op{Kind: Ended}) }()
+		select {
+		case <-asked:
+		case <-time.After(10 * time.Second):
+			t.Error("the moment is not asked for while another note is being written")
+		}
+		now.Store(1000)
+	}})
+	log.Begin(Op{Kind: Ended})
+	if at := (<-second).Invoke; at >= 1000 {
+		t.Errorf("noted for %d, want 1", at)
 	}
 }
 

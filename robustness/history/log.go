@@ -59,15 +59,15 @@ func NewLog(clock *Clock, process int, out io.Writer) *Log {
 // Now returns a moment of the log's clock.
 func (l *Log) Now() Moment { return l.clock.Now() }
 
-// Begin notes that an operation is about to be invoked, and returns what End is told.
+// Begin notes that an operation is about to be invoked, and returns what End is told. The moment is that of the call: on a busy
+// machine, notes have waited for each other for 120 ms.
 func (l *Log) Begin(o Op) *Op {
 	op := &o
-	op.Process, op.Return, op.Outcome = l.process, Never, Open
+	op.Process, op.Invoke, op.Return, op.Outcome = l.process, l.clock.Now(), Never, Open
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ops = append(l.ops, op)
 	op.ID = int64(len(l.ops))
-	op.Invoke = l.clock.Now()
 	l.write(op)
 	return op
 }
@@ -112,7 +112,7 @@ func (l *Log) write(op *Op) {
 	}
 }
 
-// Ops returns what has been noted so far, and why something could not be written, if so.
+// Ops returns what has been noted so far, in the order of invocation, and why something could not be written, if so.
 func (l *Log) Ops() ([]Op, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +120,14 @@ func (l *Log) Ops() ([]Op, error) {
 	for i, op := range l.ops {
 		ops[i] = *op
 	}
+	inOrder(ops)
 	return ops, l.failed
+}
+
+func inOrder(ops []Op) {
+	slices.SortFunc(ops, func(a, b Op) int {
+		return cmp.Or(cmp.Compare(a.Invoke, b.Invoke), cmp.Compare(a.Process, b.Process), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 // Read joins the histories that several processes have written, in the order of invocation. The
@@ -136,9 +143,7 @@ func Read(from ...io.Reader) ([]Op, error) {
 	for _, op := range latest {
 		ops = append(ops, op)
 	}
-	slices.SortFunc(ops, func(a, b Op) int {
-		return cmp.Or(cmp.Compare(a.Invoke, b.Invoke), cmp.Compare(a.Process, b.Process), cmp.Compare(a.ID, b.ID))
-	})
+	inOrder(ops)
 	return ops, nil
 }
 
