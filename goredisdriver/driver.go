@@ -51,6 +51,7 @@ type Option func(*Driver)
 // WithShardedPubSub decides whether releases are announced with SPUBLISH (true)
 // or PUBLISH (false). Without it the server is asked, as Redisson does in its
 // mode AUTO: SPUBLISH on a cluster that knows PUBSUB SHARDNUMSUB, else PUBLISH.
+// What a client of redis.NewFailoverClusterClient reaches is no cluster.
 // Every program that shares locks must come to the same answer.
 func WithShardedPubSub(sharded bool) Option {
 	return func(d *Driver) { d.remember(sharded) }
@@ -103,6 +104,12 @@ func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 	if d.cluster == nil {
 		return d.remember(false), nil
 	}
+	switch one, err := d.oneServer(ctx); {
+	case err != nil:
+		return "", driver.NotTheCallers(ctx, classify(err, false))
+	case one:
+		return d.remember(false), nil
+	}
 	err := d.rdb.Do(ctx, "pubsub", "shardnumsub").Err()
 	if err == nil {
 		return d.remember(true), nil
@@ -113,6 +120,17 @@ func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 		return d.remember(false), nil
 	}
 	return "", driver.NotTheCallers(ctx, classify(err, false))
+}
+
+// oneServer reports whether the cluster client is told that one server has all slots, as one of
+// redis.NewFailoverClusterClient is: that is no cluster, and other programs reach it as a single server.
+func (d *Driver) oneServer(ctx context.Context) (bool, error) {
+	client, ok := d.rdb.(interface{ Options() *redis.ClusterOptions })
+	if !ok || client.Options().ClusterSlots == nil {
+		return false, nil
+	}
+	slots, err := client.Options().ClusterSlots(ctx)
+	return len(slots) == 1, err
 }
 
 func (d *Driver) remember(sharded bool) string {

@@ -2,6 +2,8 @@ package goredisdriver
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"flag"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -110,5 +113,31 @@ func TestWrappedCluster(t *testing.T) {
 	rdb := closeLater(t, wrapper{redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})})
 	if d := New(rdb); !d.Slotted() {
 		t.Error("a wrapper of a cluster client is not recognised")
+	}
+}
+
+// A client for clusters to which one server has all slots, as one of NewFailoverClusterClient is, announces
+// releases as a client of that server does.
+func TestClusterClientOfOneServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	slots := []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: server.Addr()}}}}
+	rdb := closeLater(t, redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return slots, nil },
+	}))
+	if command, err := New(rdb).PublishCommand(t.Context()); command != publish || err != nil {
+		t.Errorf("it is %s, %v", command, err)
+	}
+	away := errors.New("away")
+	rdb = closeLater(t, redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return slots, away },
+	}))
+	d := New(rdb)
+	if command, err := d.PublishCommand(t.Context()); !errors.Is(err, away) {
+		t.Errorf("it is %s, %v, though nobody knows the server", command, err)
+	}
+	away = nil
+	if command, err := d.PublishCommand(t.Context()); command != publish || err != nil {
+		t.Errorf("it is %s, %v", command, err)
 	}
 }
