@@ -23,7 +23,7 @@ func TestL9_TheDeadLeaveNothing(t *testing.T) {
 		}},
 		"one tries": {0, func(s *stage, _ []*kit.Standing) {
 			s.release()
-			kit.Unlock(s.T, kit.Must(s.T)(s.mutex().TryLock(background)))
+			kit.Unlock(s.T, kit.Must(s.T)(s.newLock().TryLock(background)))
 			time.Sleep(2*time.Minute - 15*time.Second)
 		}},
 		"one has waited": {1, func(s *stage, living []*kit.Standing) {
@@ -76,7 +76,7 @@ func TestDeadWaiterKeepsNobodyOutForLong(t *testing.T) {
 					} else {
 						s.Do("DEL", "x") // a release would grant it all the same
 					}
-					heard, mu := time.Now(), s.mutex()
+					heard, mu := time.Now(), s.newLock()
 					h, err := mu.Lock(background, holdfast.Wait(wait))
 					for ; err != nil; h, err = mu.Lock(background, holdfast.Wait(wait)) {
 						kit.WantError(s.T, err, holdfast.ErrLocked)
@@ -101,7 +101,7 @@ func TestL8_WhoIsPassedKeepsItsPlace(t *testing.T) {
 		cutOff(first)
 		s.Do("DEL", "x") // a release would grant it to the first
 		time.Sleep(15 * time.Second)
-		s.h = kit.Must(s.T)(s.mutex().TryLock(background))
+		s.h = kit.Must(s.T)(s.newLock().TryLock(background))
 		second := s.stand()
 		back(first)
 		time.Sleep(4 * time.Second)

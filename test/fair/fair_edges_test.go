@@ -81,7 +81,7 @@ func TestLateAcquireKeepsNoPlaceAfterTheHold(t *testing.T) {
 					kit.Unlock(s.T, kit.Must(s.T)(mu.Lock(ctx)))
 				}
 				kit.Unlock(s.T, h)
-				s.h = kit.Must(s.T)(s.mutex().Lock(background))
+				s.h = kit.Must(s.T)(s.newLock().Lock(background))
 				if !nests {
 					time.Sleep(600 * time.Millisecond)
 					s.WantReply("1", "LLEN", kit.QueueKey) // here it comes
@@ -112,7 +112,7 @@ func TestL8_SilenceOfTheServerCostsNobodyHisPlace(t *testing.T) {
 					if prompt {
 						s.release()
 					} else {
-						kit.Fails(s.T, holdfast.ErrLocked)(s.mutex().TryLock(background))
+						kit.Fails(s.T, holdfast.ErrLocked)(s.newLock().TryLock(background))
 					}
 					answered := slices.Clone(line)
 					if reversed {
@@ -222,7 +222,7 @@ func TestP7_LongLines(t *testing.T) {
 		s.WantReply("3000", "ZCARD", kit.TimeoutsKey)
 		s.Do("DEL", kit.QueueKey)
 		s.release()
-		kit.Unlock(s.T, kit.Must(s.T)(s.mutex().Lock(background)))
+		kit.Unlock(s.T, kit.Must(s.T)(s.newLock().Lock(background)))
 	})
 }
 
@@ -244,7 +244,7 @@ func TestA3_UnlockOfALockThatIsGone(t *testing.T) {
 func TestFairNestedTakesNoPlace(t *testing.T) {
 	fake(t, func(s *stage) {
 		s.release()
-		mu := s.mutex()
+		mu := s.newLock()
 		s.h = kit.Must(s.T)(mu.Lock(background))
 		waiter, owner := s.stand(), s.h.Owner()
 		s.Do("LPUSH", kit.QueueKey, owner.String())

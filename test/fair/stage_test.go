@@ -30,14 +30,14 @@ func fake(t *testing.T, f func(s *stage)) {
 	t.Helper()
 	kit.Fake(t, func(t *testing.T, w *kit.World) {
 		s := &stage{World: w, T: t}
-		s.h = kit.Must(t)(s.mutex().Lock(background))
+		s.h = kit.Must(t)(s.newLock().Lock(background))
 		f(s)
 		s.wantNoLine()
 	})
 }
 
-// mutex is the lock as a client of its own has it.
-func (s *stage) mutex() *holdfast.Mutex {
+// newLock is the lock as a client of its own has it.
+func (s *stage) newLock() *holdfast.Mutex {
 	s.Helper()
 	c, _ := s.Client()
 	return c.NewFairMutex("x")
@@ -115,7 +115,7 @@ func (s *stage) wantLine(waiters ...*kit.Standing) {
 		want[i], texts[i] = waiter.Owner, waiter.Owner.String()
 	}
 	s.WantReply(strings.Join(texts, " "), "LRANGE", kit.QueueKey, "0", "-1")
-	found, err := s.mutex().Inspect(background)
+	found, err := s.newLock().Inspect(background)
 	if err != nil || !slices.Equal(found.Waiters, want) {
 		s.Errorf("Inspect: waiters %v, %v, want %v", found.Waiters, err, want)
 	}

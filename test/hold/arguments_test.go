@@ -136,7 +136,7 @@ func TestPollingIsSilent(t *testing.T) {
 		})
 		defer listener.Close()
 		listener.Subscribe(s.Kind.Channel("x"))
-		h := s.beside()
+		h := s.heldByOther()
 		next := kit.Waiting(s.T, s.l, background)
 		channels := s.Do("PUBSUB", "CHANNELS", "*x*")
 		start := time.Now()

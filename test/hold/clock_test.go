@@ -59,7 +59,7 @@ func TestFirstCallHeldUp(t *testing.T) {
 		}},
 		"somebody else holds the lock": {never: true, use: func(s *stage) {
 			s.givesUp(background, time.Second)
-			h := s.beside()
+			h := s.heldByOther()
 			time.Sleep(2 * time.Minute)
 			s.trusts(h)
 			s.Unlock(h)

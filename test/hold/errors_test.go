@@ -206,7 +206,7 @@ var full = memdriver.Fault{Refuse: kit.Refusal(true)}
 // up to the faults. Those after the first come when that has begun.
 func (s *stage) behind(faults func(call driver.Call) memdriver.Fault, waits ...time.Duration) (got []<-chan kit.Result) {
 	s.Helper()
-	h := s.beside()
+	h := s.heldByOther()
 	for i, wait := range waits {
 		got = append(got, s.waits(background, holdfast.Wait(wait)))
 		if i == 0 {
@@ -272,7 +272,7 @@ func TestGaveUpSaysWhoHoldsIt(t *testing.T) {
 		if several {
 			l = holdfast.NewMultiLock(s.l, s.Mutex(s.c, "{x}2"))
 		}
-		held, start := s.beside(), time.Now()
+		held, start := s.heldByOther(), time.Now()
 		late, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
 		cancelled, end := context.WithCancelCause(background)

@@ -128,7 +128,7 @@ func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
 			"no answer": {DelayRequest: way, LoseReply: true},
 			"repeated":  {DelayRequest: way, DelayReply: way, Repeat: true, RepeatAfter: 7 * time.Millisecond},
 		}, func(s *stage, fault memdriver.Fault) {
-			holder := s.beside()
+			holder := s.heldByOther()
 			s.script("acquire", fault)
 			time.AfterFunc(released, func() { s.Unlock(holder) })
 			ctx, cancel := context.WithTimeout(background, after)
@@ -145,7 +145,7 @@ func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
 			time.Sleep(time.Until(start.Add(released)))
 			synctest.Wait()
 			start = time.Now()
-			s.Unlock(s.beside())
+			s.Unlock(s.heldByOther())
 			most := 200 * time.Millisecond
 			if s.Kind.Queues && fault.LoseReply {
 				most = 3 * time.Second // a try that was not answered may have taken a place, until its limit
@@ -253,7 +253,7 @@ var late = memdriver.Fault{DelayRequest: 2100 * time.Millisecond}
 // let in, when the waiter has given up.
 func TestRefusedWaiterRemembersItsSends(t *testing.T) {
 	fake(t, func(s *stage) {
-		held := s.beside()
+		held := s.heldByOther()
 		s.d.LoseMessages(true)
 		kit.Next(s.d, "acquire", late)
 		time.AfterFunc(2050*time.Millisecond, func() { s.Unlock(held) })

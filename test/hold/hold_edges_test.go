@@ -73,7 +73,7 @@ func TestLateExtendAnswerIsNotTheNextHolds(t *testing.T) {
 			s.alone(next)
 			return
 		}
-		after := s.beside()
+		after := s.heldByOther()
 		if next.Context().Err() == nil {
 			s.Errorf("two holders: %v and %v", next.Owner(), after.Owner())
 		}
@@ -139,7 +139,7 @@ func TestUnlockRacingClose(t *testing.T) {
 func TestTryLockIsBounded(t *testing.T) {
 	rows(t, kinds, map[string]func(s *stage) (end func()){
 		"same owner in line": func(s *stage) func() {
-			h := s.beside()
+			h := s.heldByOther()
 			time.AfterFunc(time.Minute, func() { s.Unlock(h) })
 			waits := s.waits(s.ctx)
 			return func() {
@@ -188,7 +188,7 @@ func TestSyncLockerUnlocksItsOwnHold(t *testing.T) {
 // what still stands in Redis, and nobody waits for the lease to end.
 func TestLockBetweenUnlockAndRelease(t *testing.T) {
 	often(t, nesting, 25, func(s *stage, _ int) {
-		theirs := s.beside()
+		theirs := s.heldByOther()
 		var wg sync.WaitGroup
 		lockUnlock := func(ctx context.Context) {
 			wg.Go(func() {

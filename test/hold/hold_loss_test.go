@@ -58,7 +58,7 @@ func TestLateRenewalsDoNotOutliveTrust(t *testing.T) {
 		start := time.Now()
 		kit.All(s.d, memdriver.Fault{DelayRequest: 25 * time.Second})
 		kit.LostAt(s.T, h, start)
-		s.Unlock(s.beside())
+		s.Unlock(s.heldByOther())
 		s.within(start, 0, 31*time.Second)
 		s.d.SetFaults(nil)
 		s.Lost(h)

@@ -18,7 +18,7 @@ var kept = holdfast.MinHold(shortest)
 // freeAt checks when others get the lock, since start.
 func (s *stage) freeAt(start time.Time, want time.Duration) {
 	s.Helper()
-	s.Unlock(s.beside())
+	s.Unlock(s.heldByOther())
 	// One who sleeps asks every three seconds at the latest; polling waiters pause less.
 	s.within(start, want, want+200*time.Millisecond)
 }
@@ -51,7 +51,7 @@ func TestMinHold(t *testing.T) {
 			if err := h.Unlock(); err != nil {
 				s.Errorf("%s: %v", name, err)
 			}
-			s.Unlock(s.beside())
+			s.Unlock(s.heldByOther())
 			kit.Took(s.T, time.Since(start), shortest, shortest+7*time.Second, name+": free after %v")
 		}
 	})

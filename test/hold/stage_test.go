@@ -99,8 +99,8 @@ func (s *stage) in(ctx context.Context, options ...holdfast.LockOption) *holdfas
 	return s.Must(s.l.Lock(ctx, options...))
 }
 
-// beside is the rival's hold.
-func (s *stage) beside() *holdfast.Hold {
+// heldByOther is the rival's hold.
+func (s *stage) heldByOther() *holdfast.Hold {
 	s.Helper()
 	return s.Must(s.rival.Lock(background))
 }

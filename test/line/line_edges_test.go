@@ -43,13 +43,13 @@ func TestLineRuleLateMessage(t *testing.T) {
 		by := new(atomic.Int64)
 		by.Store(int64(3400 * time.Millisecond))
 		c, d := s.slow(by, holdfast.WithTimeout(600*time.Millisecond))
-		h := s.hold()
+		h := s.heldByOther()
 		w := s.waitAs(c, d)
 		kit.Away(d)
 		s.release(h) // the message will come 3.4 s later, 0.4 s after the grant has ended
 		s.wantLine()
 		time.Sleep(3010 * time.Millisecond)
-		h = kit.Must(s.T)(s.lock().TryLock(background))
+		h = kit.Must(s.T)(s.newLock().TryLock(background))
 		d.SetFaults(nil)
 		time.Sleep(380 * time.Millisecond)
 		s.wantLine(w) // it has asked again
@@ -66,7 +66,7 @@ func TestLineRuleLateMessage(t *testing.T) {
 // A message may come before the answer to the ask that it is about.
 func TestLineRuleEarlyMessage(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
-		h := s.hold()
+		h := s.heldByOther()
 		w := s.wait()
 		time.Sleep(500 * time.Millisecond)
 		asks := new(kit.Calls)
@@ -100,7 +100,7 @@ func TestLineRuleAsksBefore(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			fake(t, kindNamed(row.kind), func(s *stage) {
 				s.Server.SetReplicas(1)
-				h := s.hold()
+				h := s.heldByOther()
 				c, d := s.Client(row.client...)
 				w := s.waitAs(c, d, row.options...)
 				calls := kit.Count(d)
@@ -124,7 +124,7 @@ func TestLineRuleAsksBefore(t *testing.T) {
 // Who does not hear yet does not stand in line: a release would drop it there.
 func TestLineRuleHearsFirst(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
-		h := s.hold()
+		h := s.heldByOther()
 		d := s.Server.Driver()
 		c := s.clientOf(d, hearing{d, func(e driver.Event, sink func(driver.Event)) {
 			if e.Kind == driver.Subscribed && strings.HasPrefix(e.Channel, "holdfast_granted") {
@@ -145,8 +145,8 @@ func TestLineRuleHearsFirst(t *testing.T) {
 // When the one of a process that stands in line has the lock, or gives up, the next of those who wait there stands in line at once.
 func TestLineRuleNextStands(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
-		h := s.hold()
-		x, fixed := s.lock(), holdfast.FixedLease(20*time.Second) // so that it does not pass on
+		h := s.heldByOther()
+		x, fixed := s.newLock(), holdfast.FixedLease(20*time.Second) // so that it does not pass on
 		ctx, cancel := context.WithCancel(background)
 		first, second, third := kit.Waiting(s.T, x, ctx, fixed), kit.Waiting(s.T, x, background, fixed), kit.Waiting(s.T, x, background, fixed)
 		s.wantStanding(1)
@@ -178,7 +178,7 @@ func TestLineRuleOutsideAsksAtTheKeysEnd(t *testing.T) {
 			d.SetFaults(nil)
 			_ = held.Unlock() // it is lost
 
-			h := s.hold(holdfast.FixedLease(time.Hour))
+			h := s.heldByOther(holdfast.FixedLease(time.Hour))
 			w := deafen(s.WaitAs(out, hears, s.Lock(out)))
 			s.wantStanding(0)
 			time.Sleep(time.Minute)
@@ -213,7 +213,7 @@ func TestLineRuleHandOverHoldsBack(t *testing.T) {
 func TestLineEdgeMaxHold(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
 		const most = 2 * time.Second
-		h := s.hold()
+		h := s.heldByOther()
 		w := s.waitWith(holdfast.WithMaxHold(most))
 		time.Sleep(900 * time.Millisecond)
 		h = s.next(h, w, 0)
@@ -228,7 +228,7 @@ func TestLineEdgeMaxHold(t *testing.T) {
 // long, and though the next turn of theirs seems a minute off, they have turns.
 func TestLineEdgeClockGoesBack(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
-		h := s.hold()
+		h := s.heldByOther()
 		first := s.wait()
 		var left atomic.Int64 // how often it was left to them
 		other := s.listening(func() { left.Add(1) })
@@ -258,7 +258,7 @@ func TestLineEdgeClockGoesBack(t *testing.T) {
 func TestLineEdgeFarPlaces(t *testing.T) {
 	for _, begins := range []bool{false, true} {
 		fakeMutex(t, func(s *stage) {
-			h := s.hold()
+			h := s.heldByOther()
 			near := several(8, func() *kit.Standing { return s.wait() })
 			dies, last := s.waitWith(holdfast.WithLease(4*time.Second)), s.wait()
 			for _, w := range near {
@@ -309,11 +309,11 @@ func TestLineEdgeFailedLockIsForgotten(t *testing.T) {
 func TestLineEdgeNoAsks(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
 		const n = 10
-		h := s.hold()
+		h := s.heldByOther()
 		s.Do("SET", kit.AsksKey("x"), "another program's")
 		var all sync.WaitGroup
 		for range n {
-			x := s.lock()
+			x := s.newLock()
 			all.Go(func() { kit.Unlock(s.T, kit.Must(s.T)(x.Lock(background))) })
 			synctest.Wait()
 		}
@@ -354,7 +354,7 @@ func TestLineEdgeNoMoreSubscription(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
 		d := &unsubscribed{Driver: s.Server.Driver()}
 		c := s.clientOf(d.Driver, d)
-		h := s.hold()
+		h := s.heldByOther()
 		s.turns(h, s.waitAs(c, d.Driver)) // it hears
 		d.listener.broken.Store(true)
 		for _, channel := range d.listener.channels {
@@ -373,12 +373,12 @@ func TestLineEdgeNoMoreSubscription(t *testing.T) {
 // A forced unlock leaves nothing behind.
 func TestLineEdgeForceLeavesNothing(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
-		h := s.hold()
+		h := s.heldByOther()
 		first, second := s.wait(), s.wait()
 		other := s.listening(func() {})
 		s.release(h)
 		forced := first.Hold(s.T)
-		kit.Force(s.T, s.lock())
+		kit.Force(s.T, s.newLock())
 		h = second.Hold(s.T)
 		_ = forced.Unlock()
 		s.release(h)
@@ -395,7 +395,7 @@ func TestLineEdgeDetachedIsGivenBack(t *testing.T) {
 			return
 		}
 		const timeout = 2 * time.Second
-		h := s.hold()
+		h := s.heldByOther()
 		c, d := s.Client(holdfast.WithTimeout(timeout))
 		w := deafen(s.waitAs(c, d))
 		kit.Next(d, "acquire", memdriver.Fault{LoseReply: true})
@@ -414,7 +414,7 @@ func TestLineEdgeDetachedIsGivenBack(t *testing.T) {
 		kit.OK(s.T, err)
 		time.Sleep(time.Second)
 		s.WantReply("1", "EXISTS", "x")
-		s.release(kit.Must(s.T)(s.lock().Adopt(background, owner)))
+		s.release(kit.Must(s.T)(s.newLock().Adopt(background, owner)))
 	})
 }
 
@@ -435,13 +435,13 @@ func TestLineEdgeDroppedTwice(t *testing.T) {
 		fake(t, kindNamed(kind), func(s *stage) {
 			d, listener := s.Server.Driver(), new(driver.Listener)
 			c := s.clientOf(d, cuttable{d, listener})
-			h := s.hold()
+			h := s.heldByOther()
 			w := s.waitAs(c, d)
 			for range 2 {
 				channel := protocol.GrantChannel(c.ID(), "x", false)
 				(*listener).Unsubscribe(channel)
 				s.release(h)
-				h = kit.Must(s.T)(s.lock().TryLock(background))
+				h = kit.Must(s.T)(s.newLock().TryLock(background))
 				(*listener).Subscribe(channel)
 				s.wantLine(w)
 			}
@@ -508,14 +508,14 @@ func TestLineEdgeDetachedAfterExtend(t *testing.T) {
 		if !s.Kind.ByMessage {
 			return
 		}
-		h := s.hold()
+		h := s.heldByOther()
 		w := s.wait()
 		h = s.next(h, w, 0)
 		kit.OK(s.T, h.Extend(background, 50*time.Millisecond))
 		owner, err := h.Detach()
 		kit.OK(s.T, err)
 		time.Sleep(29 * time.Second)
-		s.release(kit.Must(s.T)(s.lock().Adopt(background, owner)))
+		s.release(kit.Must(s.T)(s.newLock().Adopt(background, owner)))
 	})
 }
 

@@ -28,12 +28,12 @@ import (
 // of a fenced one rise. Nobody listens elsewhere, and nothing of the line is left.
 func TestLineIsServedInOrder(t *testing.T) {
 	everyLine(t, func(s *stage) {
-		h := s.hold()
+		h := s.heldByOther()
 		waiters := several(10, func() *kit.Standing { return s.wait() })
 		if n := s.listen(); n != "0" {
 			s.Errorf("%s listen where Redisson does", n)
 		}
-		found, err := s.lock().Inspect(background)
+		found, err := s.newLock().Inspect(background)
 		kit.OK(s.T, err)
 		for i, w := range waiters {
 			time.Sleep(1300 * time.Millisecond)
@@ -57,7 +57,7 @@ func TestLineIsServedInOrder(t *testing.T) {
 // taken is given back when it arrives.
 func TestLineR1_Leaving(t *testing.T) {
 	everyLine(t, func(s *stage) {
-		h := s.hold()
+		h := s.heldByOther()
 		first, second, third := deafen(s.wait()), s.wait(), s.wait()
 		kit.All(first.D, memdriver.Fault{DelayRequest: 50 * time.Millisecond})
 		s.release(h)
@@ -89,7 +89,7 @@ func TestLineR1_Leaving(t *testing.T) {
 			time.Sleep(time.Second)
 			s.wantLine()
 			if free {
-				h = kit.Must(s.T)(s.lock().TryLock(background))
+				h = kit.Must(s.T)(s.newLock().TryLock(background))
 			} else {
 				s.wantHolder(second)
 			}
@@ -102,7 +102,7 @@ func TestLineR1_Leaving(t *testing.T) {
 // second.
 func TestLineR2_LostMessages(t *testing.T) {
 	everyLine(t, func(s *stage) {
-		h := s.hold()
+		h := s.heldByOther()
 		waiters := several(10, func() *kit.Standing { return s.wait() })
 		for i, w := range waiters[:8] {
 			deafen(w)
@@ -139,7 +139,7 @@ func TestLineR3_TheDeaf(t *testing.T) {
 				if deaf == 1 {
 					most = kit.GrantLasts + s.asksEvery()
 				}
-				h := s.hold()
+				h := s.heldByOther()
 				for range deaf {
 					w := s.wait()
 					defer w.Cancel(nil)
@@ -162,7 +162,7 @@ func TestLineR4_R5_LateMessages(t *testing.T) {
 				if !s.Kind.ByMessage {
 					return
 				}
-				h := s.hold()
+				h := s.heldByOther()
 				by := new(atomic.Int64)
 				c, d := s.slow(by)
 				var lastSent, ended atomic.Pointer[time.Time]
@@ -213,7 +213,7 @@ func TestLineR6_Renewal(t *testing.T) {
 			if !s.Kind.ByMessage {
 				return
 			}
-			h := s.hold()
+			h := s.heldByOther()
 			w := s.wait()
 			time.Sleep(300 * time.Millisecond)
 			if falls == "silent" {
@@ -246,7 +246,7 @@ func TestLineR6_Renewal(t *testing.T) {
 func TestLineR6_AnOldAsk(t *testing.T) {
 	everyLine(t, func(s *stage) {
 		const lease = 1500 * time.Millisecond // a grant is no longer
-		h := s.hold()
+		h := s.heldByOther()
 		w := s.waitWith(holdfast.WithLease(lease))
 		time.Sleep(900 * time.Millisecond) // it would ask after a second
 		asks := kit.Count(w.D)
@@ -370,12 +370,12 @@ func TestLineR9_FreeWithoutARelease(t *testing.T) {
 		}, 0},
 		"tried": {func(s *stage) {
 			s.Do("DEL", "x")
-			kit.Fails(s.T, holdfast.ErrLocked)(s.lock().TryLock(background))
+			kit.Fails(s.T, holdfast.ErrLocked)(s.newLock().TryLock(background))
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			everyLock(t, func(s *stage) {
-				h := s.hold()
+				h := s.heldByOther()
 				first, second, third := s.wait(), s.wait(), s.wait()
 				time.Sleep(1230 * time.Millisecond)
 				way.free(s)
@@ -402,7 +402,7 @@ func TestLineR10_TheDead(t *testing.T) {
 		for _, dead := range []int{1, 31, 40, 100} {
 			t.Run(fmt.Sprint(name, "/", dead), func(t *testing.T) {
 				fakeMutex(t, func(s *stage) {
-					h := s.hold()
+					h := s.heldByOther()
 					listens := s.wait()
 					listens.Cancel(nil)
 					s.wantLine()
@@ -436,7 +436,7 @@ func TestLineR10_TheDead(t *testing.T) {
 func TestLineR13_ALostLine(t *testing.T) {
 	for _, resubscribe := range []bool{true, false} {
 		everyLine(t, func(s *stage) {
-			h := s.hold()
+			h := s.heldByOther()
 			waiters := several(8, func() *kit.Standing { return s.wait() })
 			s.Do("DEL", kit.LineKey("x"), kit.AsksKey("x"))
 			for _, w := range waiters {
@@ -462,7 +462,7 @@ func TestLineR15_BesideTheLine(t *testing.T) {
 			if !s.Kind.Nests {
 				return
 			}
-			h := s.hold()
+			h := s.heldByOther()
 			first, second := s.wait(), s.wait()
 			h = s.next(h, first, 0)
 			inner := kit.Must(s.T)(s.Lock(first.C).Lock(h.Context()))
@@ -470,7 +470,7 @@ func TestLineR15_BesideTheLine(t *testing.T) {
 			s.release(h)
 			s.WantCount("x", first.Owner, 1)
 			s.wantLine(second)
-			kit.Fails(s.T, holdfast.ErrLocked)(s.lock().Lock(background, holdfast.Wait(100*time.Millisecond)))
+			kit.Fails(s.T, holdfast.ErrLocked)(s.newLock().Lock(background, holdfast.Wait(100*time.Millisecond)))
 			s.wantLine(second) // who has given up has left
 			s.turns(inner, second)
 		})
@@ -478,7 +478,7 @@ func TestLineR15_BesideTheLine(t *testing.T) {
 	t.Run("MinHold", func(t *testing.T) {
 		const least = 10 * time.Second
 		everyLock(t, func(s *stage) {
-			h := s.hold(holdfast.MinHold(least))
+			h := s.heldByOther(holdfast.MinHold(least))
 			held := time.Now()
 			first, second := s.wait(), s.wait()
 			s.release(h)
@@ -487,14 +487,14 @@ func TestLineR15_BesideTheLine(t *testing.T) {
 			kit.Took(s.T, first.Granted.Sub(held), least, least+20*time.Millisecond, "it got the lock after %v")
 			s.turns(h, second)
 			// One in line that wants it is granted the lock, and keeps it as long.
-			h = s.hold()
+			h = s.heldByOther()
 			first, second = s.wait(holdfast.MinHold(least)), s.wait()
 			released := s.release(s.next(h, first, 0))
 			s.release(second.Hold(s.T))
 			kit.Took(s.T, second.Granted.Sub(released), least, least+20*time.Millisecond, "it was kept for %v")
 			// The first is told for how long it is kept. If that one leaves, the next one is told.
 			for _, leaves := range []bool{false, true} {
-				h = s.hold(holdfast.MinHold(300 * time.Millisecond))
+				h = s.heldByOther(holdfast.MinHold(300 * time.Millisecond))
 				held = time.Now()
 				first, second = s.wait(), s.wait()
 				s.release(h)
@@ -510,7 +510,7 @@ func TestLineR15_BesideTheLine(t *testing.T) {
 	})
 	t.Run("Polling", func(t *testing.T) {
 		fakeMutex(t, func(s *stage) {
-			h := s.hold()
+			h := s.heldByOther()
 			c, d := s.Client()
 			polls := s.WaitAs(c, d, c.NewMutex("x", holdfast.Polling(10*time.Millisecond, 10*time.Millisecond)))
 			first := s.wait()
@@ -522,7 +522,7 @@ func TestLineR15_BesideTheLine(t *testing.T) {
 	})
 	t.Run("FixedLease", func(t *testing.T) {
 		everyLine(t, func(s *stage) {
-			h := s.hold()
+			h := s.heldByOther()
 			first, second := s.wait(holdfast.FixedLease(10*time.Second)), s.wait()
 			released := time.Now()
 			h = s.next(h, first, 0)
@@ -536,14 +536,14 @@ func TestLineR15_BesideTheLine(t *testing.T) {
 	})
 	t.Run("Detach", func(t *testing.T) {
 		everyLock(t, func(s *stage) {
-			h := s.hold()
+			h := s.heldByOther()
 			first := s.wait()
 			time.Sleep(2 * time.Second)
 			owner, err := h.Detach()
 			kit.OK(s.T, err)
 			time.Sleep(2 * time.Second)
 			s.wantLine(first)
-			h = kit.Must(s.T)(s.lock().Adopt(background, owner))
+			h = kit.Must(s.T)(s.newLock().Adopt(background, owner))
 			s.wantLine(first)
 			time.Sleep(time.Minute)
 			s.turns(h, first)
@@ -554,7 +554,7 @@ func TestLineR15_BesideTheLine(t *testing.T) {
 // R16: a try is refused while one who lives stands in line, also when nobody holds the lock; not for the dead.
 func TestLineR16_TryLock(t *testing.T) {
 	everyLock(t, func(s *stage) {
-		h := s.hold()
+		h := s.heldByOther()
 		c, _ := s.Client()
 		w := s.wait()
 		if s.Kind.Readers != nil {
@@ -583,7 +583,7 @@ func TestLineR17_HandedOver(t *testing.T) {
 		if testclient.WithoutHandOver() {
 			return
 		}
-		h := s.hold()
+		h := s.heldByOther()
 		c, d := s.Client()
 		x := s.Lock(c)
 		first, second, third := kit.Waiting(s.T, x, background), kit.Waiting(s.T, x, background), kit.Waiting(s.T, x, background)
@@ -609,7 +609,7 @@ func TestLineR17_HandedOver(t *testing.T) {
 func TestLineR18_GrantedToNobody(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		everyLine(t, func(s *stage) {
-			h := s.hold()
+			h := s.heldByOther()
 			w := s.wait()
 			next := s.wait()
 			w.D.SetFaults(func(call driver.Call) (f memdriver.Fault) {
@@ -644,7 +644,7 @@ func TestLineR19_ForgedMessages(t *testing.T) {
 				s.Fatalf("%.50q let it in: %v", payload, to.Err)
 			}
 		}
-		h := s.hold()
+		h := s.heldByOther()
 		w, other := s.wait(), s.wait()
 		old := number(w)
 		time.Sleep(2 * s.asksEvery())
@@ -678,7 +678,7 @@ func TestLineOfManyThatWait(t *testing.T) {
 	const processes = 250 // if each of them asked once a second, as the first do, they would ask 250 times a second
 	for _, name := range []string{"mutex", "fair"} {
 		fake(t, kindNamed(name), func(s *stage) {
-			h := s.hold()
+			h := s.heldByOther()
 			first := s.wait()
 			seen := new(kit.Calls)
 			var mu sync.Mutex

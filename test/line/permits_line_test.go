@@ -42,7 +42,7 @@ func (s *stage) holdOf(n int) *holdfast.Hold {
 // Two at a time have the permits in the order in which they came, at the moment in which they are given back.
 func TestPermitsAreServedInOrder(t *testing.T) {
 	fakePermits(t, 2, func(s *stage) {
-		holds := []*holdfast.Hold{s.hold(), s.hold()}
+		holds := []*holdfast.Hold{s.heldByOther(), s.heldByOther()}
 		for _, w := range several(10, func() *kit.Standing { return s.wait() }) {
 			holds = append(holds[1:], s.next(holds[0], w, 0))
 			s.WantReply("0", "GET", "x")
@@ -153,7 +153,7 @@ func TestPermitLineR9_OtherWays(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			fakePermits(t, 1, func(s *stage) {
-				h := s.hold(holdfast.FixedLease(5 * time.Second))
+				h := s.heldByOther(holdfast.FixedLease(5 * time.Second))
 				first, second := s.wait(), s.wait()
 				kit.OK(t, row.free(s, s.semaphore(), h))
 				next := first.Within(t, time.Now(), row.most)
@@ -190,7 +190,7 @@ func TestPermitLineBeforeTheSemaphore(t *testing.T) {
 // R16: a try does not overtake whom others wait behind; when nobody is left in line, it has what is available.
 func TestPermitLineR16_Try(t *testing.T) {
 	fakePermits(t, 2, func(s *stage) {
-		h := s.hold()
+		h := s.heldByOther()
 		many := s.waitFor(2)
 		kit.Fails(s.T, holdfast.ErrNoPermits)(s.semaphore().TryLock(background))
 		many.Cancel(nil)
@@ -278,7 +278,7 @@ func TestPermitLineLateTry(t *testing.T) {
 func TestPermitLineOfOneOutside(t *testing.T) {
 	fakePermits(t, 2, func(s *stage) {
 		c, d := s.outside()
-		one, two := s.hold(), s.hold()
+		one, two := s.heldByOther(), s.heldByOther()
 		outside := kit.WaitWith(c, d, background, func(ctx context.Context) (*holdfast.Hold, error) { return c.NewPermitSemaphore("x").Acquire(ctx, 2) })
 		time.Sleep(time.Minute)
 		s.wantStanding(0)

@@ -76,7 +76,7 @@ func (s rwStage) wantReserved(yes bool) {
 // reading lets in nobody.
 func TestRWLineInOrder(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
-		h := s.hold()
+		h := s.heldByOther()
 		r1, r2, w1, r3, w2, w3 := s.reader(), s.reader(), s.wait(), s.reader(), s.wait(), s.wait()
 		s.wantLine(r1, r2, w1, r3, w2, w3)
 		seen := kit.Count(w1.D)
@@ -98,7 +98,7 @@ func TestRWLineInOrder(t *testing.T) {
 // What is granted is as if it had been acquired, for as long as a grant lasts, and has its full lease soon.
 func TestRWLineGrants(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
-		h := s.hold()
+		h := s.heldByOther()
 		readers, w := []*kit.Standing{s.reader(), s.reader()}, s.wait()
 		s.release(h)
 		synctest.Wait()
@@ -126,7 +126,7 @@ func TestRWLineGrants(t *testing.T) {
 func TestRWLineOfManyReaders(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
 		const most, all = 64, 70
-		h := s.hold()
+		h := s.heldByOther()
 		readers := several(all, s.reader)
 		w := s.wait()
 		var holds []*holdfast.Hold
@@ -151,7 +151,7 @@ func TestRWLineOfManyReaders(t *testing.T) {
 // Readers join readers past the line, as ever, and so does one that stands there, behind a writer, when it asks.
 func TestRWLineReadersJoin(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
-		h := s.hold()
+		h := s.heldByOther()
 		r1, w, r2 := s.reader(), s.wait(), s.reader()
 		released := s.release(h)
 		h1 := r1.Within(s.T, released, 0)
@@ -167,7 +167,7 @@ func TestRWLineReadersJoin(t *testing.T) {
 // it. Without a reservation it is as they came.
 func TestRWLineWritersFirst(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
-		h := s.hold()
+		h := s.heldByOther()
 		r1, w1, r2, w2 := s.reader(), s.preferred(), s.reader(), s.preferred()
 		s.wantLine(r1, w1, r2, w2)
 		h = s.next(h, w1, 0)
@@ -188,7 +188,7 @@ func TestRWLineWritersFirst(t *testing.T) {
 // A writer for whom others make way does not stand in line: it listens elsewhere. Readers who stand there wait for it.
 func TestRWLineReservedOutside(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
-		h := s.hold()
+		h := s.heldByOther()
 		r := s.reader()
 		s.Do("SET", protocol.ReservationKey("x"), "ffffffff-0000-8000-8000-000000000000:1", "PX", "2500")
 		released := s.release(h)
@@ -201,7 +201,7 @@ func TestRWLineReservedOutside(t *testing.T) {
 // A writer that waits behind another of its process does not ask, and nobody makes way for it, whoever chose its owner.
 func TestRWLineReservedByNobodyBehind(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
-		h := s.hold()
+		h := s.heldByOther()
 		r, plain := s.reader(), s.wait()
 		behind := kit.Waiting(s.T, plain.C.NewRWMutex("x", holdfast.WritersFirst()), holdfast.WithOwner(background, plain.C.NewOwner()))
 		s.wantReserved(false)
@@ -250,7 +250,7 @@ func TestRWLineR3_TheDeaf(t *testing.T) {
 // R1: one gives up that was let in, and does not know. The next one has the lock at once; beside a reader that reads on, nobody.
 func TestRWLineR1_Leaving(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
-		h := s.hold()
+		h := s.heldByOther()
 		r1, r2, w1, r3 := deafen(s.reader()), s.reader(), deafen(s.wait()), s.reader()
 		h = s.next(h, r2, 0)
 		if n := len(kit.ReadCounts(s.Ask, "x")); n != 2 {
@@ -287,7 +287,7 @@ func TestRWLineDeadReaders(t *testing.T) {
 			case "the first":
 				most = kit.AsksEvery
 			case "another one":
-				kit.Fails(s.T, holdfast.ErrLocked)(s.lock().TryLock(background))
+				kit.Fails(s.T, holdfast.ErrLocked)(s.newLock().TryLock(background))
 			}
 			s.turns(w1.Within(s.T, died, most), w2)
 		})
@@ -299,7 +299,7 @@ func TestRWLineTheDead(t *testing.T) {
 	for _, reserved := range []bool{false, true} {
 		fakeRW(t, func(s rwStage) {
 			const reads, writes = "ffffffff-0000-8000-8000-000000000000:1", "ffffffff-0000-8000-8000-000000000000:2"
-			h := s.hold()
+			h := s.heldByOther()
 			for _, field := range []string{reads, protocol.WriterField(writes)} {
 				s.Do("ZADD", kit.LineKey("x"), "1", field)
 				s.Do("HSET", kit.AsksKey("x"), field, "n 3000 9999999999999 0")
@@ -314,7 +314,7 @@ func TestRWLineTheDead(t *testing.T) {
 		})
 	}
 	fakeRW(t, func(s rwStage) { // and nobody else would tell the readers
-		h := s.hold()
+		h := s.heldByOther()
 		const writes = "ffffffff-0000-8000-8000-000000000000:2"
 		s.Do("SET", protocol.ReservationKey("x"), writes, "PX", "4500")
 		r := s.reader()
@@ -357,7 +357,7 @@ func TestRWLineForce(t *testing.T) {
 		fakeRW(t, func(s rwStage) {
 			lock, force := s.read, s.rw().RLocker().ForceUnlock
 			if writes {
-				lock, force = func() *holdfast.Hold { return s.hold() }, s.rw().ForceUnlock
+				lock, force = func() *holdfast.Hold { return s.heldByOther() }, s.rw().ForceUnlock
 			}
 			h := lock()
 			w, r := s.preferred(), s.reader()
@@ -376,7 +376,7 @@ func TestRWLineForce(t *testing.T) {
 // R15: what an owner that holds the lock asks for beside it stands in no line: a nested hold, the other side, and an upgrade.
 func TestRWLineR15_BesideTheLine(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
-		h := s.hold()
+		h := s.heldByOther()
 		r, w := s.reader(), s.wait()
 		h = s.next(h, r, 0)
 		m := r.C.NewRWMutex("x")
@@ -397,7 +397,7 @@ func TestRWLineR15_BesideTheLine(t *testing.T) {
 // R18: an ask of a reader that nobody waits for any more stands in line late, and is let in. That is given back.
 func TestRWLineR18_GrantedToNobody(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
-		h := s.hold()
+		h := s.heldByOther()
 		r, w := s.reader(), s.wait()
 		every(r.D, "acquire", memdriver.Fault{DelayRequest: 1500 * time.Millisecond})
 		time.Sleep(kit.AsksEvery + 100*time.Millisecond) // an ask is on its way
@@ -465,7 +465,7 @@ func TestRWLineOfOneWhoReads(t *testing.T) {
 func TestRWLinePastTheDead(t *testing.T) {
 	for _, reads := range []bool{false, true} {
 		fakeRW(t, func(s rwStage) {
-			h := s.hold()
+			h := s.heldByOther()
 			for i := range 150 { // the release drops some of them, and the ask as well
 				s.Do("ZADD", kit.LineKey("x"), "1", fmt.Sprint("ffffffff-0000-8000-8000-000000000000:", i))
 			}

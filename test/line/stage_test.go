@@ -86,17 +86,17 @@ func everyLine(t *testing.T, f func(s *stage)) {
 	t.Run(permitKind.Name, func(t *testing.T) { fake(t, permitKind, f) })
 }
 
-// lock is the lock as a client of its own has it.
-func (s *stage) lock() kit.AnyLock {
+// newLock is the lock as a client of its own has it.
+func (s *stage) newLock() kit.AnyLock {
 	s.Helper()
 	c, _ := s.Client()
 	return s.Lock(c)
 }
 
-// hold has another client hold the lock.
-func (s *stage) hold(options ...holdfast.LockOption) *holdfast.Hold {
+// heldByOther has another client hold the lock.
+func (s *stage) heldByOther(options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
-	return kit.Must(s.T)(s.lock().Lock(background, options...))
+	return kit.Must(s.T)(s.newLock().Lock(background, options...))
 }
 
 // wait has a client of its own wait for the lock, and returns when it stands in line, as the last.
@@ -192,7 +192,7 @@ func (s *stage) lives(w *kit.Standing) time.Duration {
 	if s.Kind != permitKind {
 		return s.Lives(w.Owner)
 	}
-	found, err := s.lock().Inspect(background)
+	found, err := s.newLock().Inspect(background)
 	if err != nil || len(found.Holders) != 1 {
 		s.Fatalf("holders %v, %v", found.Holders, err)
 	}

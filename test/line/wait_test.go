@@ -51,7 +51,7 @@ func waiters(t *testing.T, l kit.AnyLock, n int, hold time.Duration) (order func
 func TestOneTryOneSubscriptionFirstComeFirstServed(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		fakeMutex(t, func(s *stage) {
-			h := s.hold()
+			h := s.heldByOther()
 			if free {
 				s.release(h)
 			}

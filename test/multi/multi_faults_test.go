@@ -39,7 +39,7 @@ func TestMultiLockTakesAll(t *testing.T) {
 				t.Errorf("deadline in %v", d)
 			}
 			time.Sleep(time.Minute) // renewed
-			s.lives(h)
+			s.trusts(h)
 			s.Unlock(h)
 			if cause := context.Cause(h.Context()); cause != context.Canceled { //nolint:errorlint // unwrapped
 				t.Errorf("cause %v", cause)
@@ -56,7 +56,7 @@ func TestMultiLockTakesAll(t *testing.T) {
 
 func TestMultiLockRefusedTakesNothing(t *testing.T) {
 	fake(t, 1, func(s *stage) {
-		h, m := s.taken("b"), s.multi("a", "b", "c")
+		h, m := s.heldByOther("b"), s.multi("a", "b", "c")
 		start := time.Now()
 		for _, wait := range []time.Duration{0, 5 * time.Second} {
 			_, err := m.Lock(background, holdfast.Wait(wait))
@@ -84,7 +84,7 @@ func TestMultiLockRefusedTakesNothing(t *testing.T) {
 // it does not starve.
 func TestMultiLockWaitsInTurn(t *testing.T) {
 	fake(t, 1, func(s *stage) {
-		ha, hb := s.taken("a"), s.taken("b")
+		ha, hb := s.heldByOther("a"), s.heldByOther("b")
 		start := time.Now()
 		got := kit.Waiting(t, s.multi("b", "a"), background)
 		time.Sleep(time.Minute)
@@ -106,7 +106,7 @@ func TestMultiLockWaitsInTurn(t *testing.T) {
 func TestS22_S23_FixedLeaseCountsFromTheLast(t *testing.T) {
 	for _, lease := range []time.Duration{100 * time.Millisecond, 5 * time.Second, time.Hour} {
 		fake(t, 1, func(s *stage) {
-			h := s.taken("b")
+			h := s.heldByOther("b")
 			time.AfterFunc(20*time.Second, func() { s.Unlock(h) })
 			start := time.Now()
 			m := s.lock(s.multi("a", "b"), holdfast.FixedLease(lease))
@@ -135,11 +135,11 @@ func TestS22_S23_FixedLeaseCountsFromTheLast(t *testing.T) {
 // S23: a part that is lost while others are waited for is not counted as held.
 func TestS23_LostWhileGathering(t *testing.T) {
 	fake(t, 1, func(s *stage) {
-		hb := s.taken("b")
+		hb := s.heldByOther("b")
 		got := kit.Waiting(t, s.multi("a", "b"), background)
 		time.Sleep(2 * time.Second)
 		kit.Force(t, s.other.NewMutex("a"))
-		thief := s.taken("a")
+		thief := s.heldByOther("a")
 		time.Sleep(100 * time.Millisecond) // until then a forced unlock may be unnoticed
 		s.Unlock(hb)
 		time.Sleep(time.Minute)
@@ -369,7 +369,7 @@ func TestCloseEndsAMultiLock(t *testing.T) {
 // One call that waits ends when a client of its parts is closed.
 func TestCloseEndsAWaitingMultiLock(t *testing.T) {
 	fake(t, 1, func(s *stage) {
-		h := s.taken("b")
+		h := s.heldByOther("b")
 		for i := range 2 {
 			c := []*holdfast.Client{s.Again().Clients[0], s.Again().Clients[0]}
 			got := begin(holdfast.NewMultiLock(c[0].NewMutex("a"), c[1].NewMutex("b")), background)
@@ -386,7 +386,7 @@ func TestCloseEndsAWaitingMultiLock(t *testing.T) {
 // however long the others had to be waited for.
 func TestMultiLockWithMaxHold(t *testing.T) {
 	fake(t, 1, func(s *stage) {
-		h := s.taken("b")
+		h := s.heldByOther("b")
 		time.AfterFunc(5*time.Second, func() { s.Unlock(h) })
 		start := time.Now()
 		m := s.lock(s.multi("a", "b"), holdfast.FixedLease(8*time.Second))
@@ -417,7 +417,7 @@ func TestMultiLockOutlivesItsContext(t *testing.T) {
 func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
 	fake(t, 1, func(s *stage) {
 		second, d := s.Client()
-		theirs := s.taken("c")
+		theirs := s.heldByOther("c")
 		kit.Next(d, "release", kit.LostRequest)
 		m := holdfast.NewMultiLock(s.c.NewMutex("a"), second.NewMutex("b"), s.other.NewMutex("c"))
 		start := time.Now()

@@ -54,7 +54,7 @@ func TestRedLockHoldsEveryServer(t *testing.T) {
 				t.Errorf("held on %d servers; names %q and %q, token %d, parts %v", n, r.Name(), h.Name(), h.Token(), parts)
 			}
 			time.Sleep(time.Minute) // renewed
-			s.lives(h)
+			s.trusts(h)
 			if left := time.Until(h.Deadline()); left < 15*time.Second {
 				t.Errorf("deadline in %v", left)
 			}
@@ -98,7 +98,7 @@ func TestS13_RedLockBearsAMinority(t *testing.T) {
 					s.within(start, 0)
 					for _, later := range []time.Duration{0, holdfast.DefaultLease + 11*time.Second} {
 						time.Sleep(later)
-						s.lives(h)
+						s.trusts(h)
 						if n := s.held(h); n < 3 {
 							t.Errorf("held on %d servers", n)
 						}
@@ -156,7 +156,7 @@ func TestRedLockWithOneRefusal(t *testing.T) {
 	} {
 		for _, wait := range []time.Duration{0, time.Second, time.Minute} {
 			fake(t, 5, func(s *stage) {
-				h, other := s.taken("x"), s.Again()
+				h, other := s.heldByOther("x"), s.Again()
 				other.Fault(fault, 1, 2, 3, 4)
 				start := time.Now()
 				_, err := other.Redlock("x").Lock(background, holdfast.Wait(wait))
@@ -311,7 +311,7 @@ func TestLateServersJoin(t *testing.T) {
 					s.Worlds[i].Do("DEL", "x")
 				}
 				time.Sleep(9500 * time.Millisecond)
-				s.lives(h)
+				s.trusts(h)
 				s.Unlock(h)
 			})
 		}
@@ -361,7 +361,7 @@ func TestRedLockEndsWithItsQuorum(t *testing.T) {
 		h := s.lock(s.Redlock("x"))
 		time.Sleep(2 * time.Second)
 		for _, c := range s.Again().Clients[:3] {
-			s.lives(h)
+			s.trusts(h)
 			kit.Force(t, c.NewMutex("x"))
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -438,7 +438,7 @@ func TestRedLockBearsAnOutage(t *testing.T) {
 func TestRedLockInAMultiLock(t *testing.T) {
 	for _, lease := range []time.Duration{0, 20 * time.Second} {
 		fake(t, 3, func(s *stage) {
-			blocker := s.taken("y")
+			blocker := s.heldByOther("y")
 			kit.Next(s.Drivers[1], "acquire", memdriver.Fault{DelayReply: time.Second})
 			m := holdfast.NewMultiLock(s.c.NewMutex("y"), s.Redlock("x"))
 			if m.Name() != "x+y" {
@@ -462,7 +462,7 @@ func TestRedLockInAMultiLock(t *testing.T) {
 			}
 			s.Worlds[1].Do("DEL", "x")
 			time.Sleep(time.Minute)
-			s.lives(h)
+			s.trusts(h)
 			s.Worlds[2].Do("DEL", "x")
 			kit.LostAt(t, h, start)
 			s.Lost(h)
@@ -496,7 +496,7 @@ func TestCloseOfAMinority(t *testing.T) {
 		h := s.lock(s.Redlock("x"))
 		synctest.Wait()
 		kit.OK(t, s.c.Close())
-		s.lives(h)
+		s.trusts(h)
 		s.Unlock(s.lock(s.Redlock("y")))
 		kit.OK(t, s.Clients[1].Close())
 		s.closed(h)
@@ -524,7 +524,7 @@ func TestPartLostBefore(t *testing.T) {
 				s.Fault(memdriver.Fault{}, 2)
 				endAgain(s, parts[i])
 				synctest.Wait()
-				s.lives(h)
+				s.trusts(h)
 				s.Unlock(h)
 			})
 		})

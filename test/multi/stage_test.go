@@ -45,8 +45,8 @@ func (s *stage) lock(l holdfast.Locker, options ...holdfast.LockOption) *holdfas
 	return s.Must(l.Lock(background, options...))
 }
 
-// taken is a mutex that another has.
-func (s *stage) taken(name string) *holdfast.Hold {
+// heldByOther has the other client hold a mutex.
+func (s *stage) heldByOther(name string) *holdfast.Hold {
 	s.Helper()
 	return s.lock(s.other.NewMutex(name))
 }
@@ -56,8 +56,8 @@ func begin(l holdfast.Locker, ctx context.Context, options ...holdfast.LockOptio
 	return kit.Begin(func() (*holdfast.Hold, error) { return l.Lock(ctx, options...) })
 }
 
-// lives checks that a hold goes on.
-func (s *stage) lives(h *holdfast.Hold) {
+// trusts checks that the hold goes on.
+func (s *stage) trusts(h *holdfast.Hold) {
 	s.Helper()
 	if err := context.Cause(h.Context()); err != nil {
 		s.Errorf("lost: %v", err)

@@ -61,13 +61,13 @@ func TestHooksMayClose(t *testing.T) {
 						}
 					}
 					if which != "acquire" { // what it has acquired until it is refused is released
-						h := s.busy()
+						h := s.heldByOther()
 						_, _ = l.TryLock(background)
 						s.Unlock(h)
 					}
 					use(func() {})
 					use(func() { _, _ = s.theirs.ForceUnlock(background) })
-					h := s.busy()
+					h := s.heldByOther()
 					if _, err := l.Lock(background, holdfast.Wait(time.Second)); err == nil {
 						t.Error("it was acquired")
 					}

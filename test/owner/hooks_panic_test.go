@@ -49,7 +49,7 @@ func TestOnWaitPanics(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fakeKinds(t, func(s *stage) {
-				h := s.busy()
+				h := s.heldByOther()
 				how := leaving(func() {
 					_, err := s.x.Lock(background, holdfast.WithHooks(holdfast.Hooks{OnWait: hook.leave}))
 					s.Errorf("it returned %v", err)
@@ -59,7 +59,7 @@ func TestOnWaitPanics(t *testing.T) {
 				}
 				s.Unlock(h)
 				s.Unlock(s.lock(background, holdfast.Wait(time.Second)))
-				s.Unlock(s.busy(holdfast.Wait(time.Second)))
+				s.Unlock(s.heldByOther(holdfast.Wait(time.Second)))
 				synctest.Wait() // what it has left in Redis is taken out in the background
 				s.WantNothing()
 				kit.OK(s.T, s.c.Close()) // no call is under way

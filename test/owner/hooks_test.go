@@ -181,7 +181,7 @@ func TestHooks(t *testing.T) {
 		l.took()
 
 		// It waits, and is refused, or gives up, or is granted the lock.
-		h = s.busy()
+		h = s.heldByOther()
 		kit.Fails(t, holdfast.ErrLocked)(s.x.TryLock(ctx))
 		l.want(t, "refuse!")
 		if e := l.event("refuse!"); e.HadToWait {

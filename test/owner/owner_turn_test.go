@@ -22,7 +22,7 @@ var reset = memdriver.Fault{Refuse: driver.ConnectionError(errors.New("reset"), 
 // TestTryLockOfABusyOwnerInTime: it has its turn when hardly any time is left.
 func TestTryLockOfABusyOwnerInTime(t *testing.T) {
 	fake(t, func(s *stage) {
-		theirs := s.busy()
+		theirs := s.heldByOther()
 		waiting, cancel := context.WithCancel(s.own)
 		first := s.begin(waiting)
 		time.AfterFunc(5900*time.Millisecond, func() {
@@ -235,7 +235,7 @@ func TestCountsOfOneOwner(t *testing.T) {
 // that an Unlock is not answered.
 func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
-		theirs := s.busy()
+		theirs := s.heldByOther()
 		waiting, cancel := context.WithCancel(s.own)
 		first := s.begin(waiting)
 		for _, options := range [][]holdfast.LockOption{{holdfast.Wait(0)}, {holdfast.Wait(time.Second)}} {
@@ -265,7 +265,7 @@ func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 // they say, and not that another holds the lock, who has unlocked it since.
 func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
-		theirs := s.busy()
+		theirs := s.heldByOther()
 		first := s.begin(s.own, holdfast.Wait(time.Second))
 		time.Sleep(900 * time.Millisecond)
 		s.d.SetFaults(func(call driver.Call) memdriver.Fault {

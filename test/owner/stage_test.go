@@ -77,8 +77,8 @@ func (s *stage) failed(from <-chan kit.Result, targets ...error) error {
 	return result.Err
 }
 
-// busy has the other client hold x, or its rival.
-func (s *stage) busy(options ...holdfast.LockOption) *holdfast.Hold {
+// heldByOther has the other client hold x, or its rival.
+func (s *stage) heldByOther(options ...holdfast.LockOption) *holdfast.Hold {
 	s.Helper()
 	return s.Must(s.theirs.Lock(background, options...))
 }
