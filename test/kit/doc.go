@@ -49,7 +49,7 @@
 //   - [Next], [All] and [Away] make calls fail; [Count] and [Spy] look at them.
 //   - [Several] are several servers under one fake time. [World.WaitAs] returns when somebody stands in line, and [TakeTurns] when
 //     all who contend have had the lock.
-//   - [OnEveryDriver] and [ForKinds] run a suite in real time. A [Platform] is a server as one adapter
+//   - [ForKinds] runs a suite for each kind in real time. A [Platform] is a server as one adapter
 //     reaches it; package redistest starts servers, and has a proxy that loses, delays and swallows.
 //   - [Limited] is a server as a user with few rights reaches it.
 //

@@ -31,8 +31,8 @@ type ask func(args ...string) []string
 type Kind struct {
 	Name string
 	Lock Maker
-	// rival makes a lock that excludes, and is excluded by, lock's of that name;
-	// nil: lock itself does.
+	// rival makes a lock that excludes, and is excluded by, Lock's of that name;
+	// nil: Lock itself does.
 	rival Maker
 	// Readers makes a lock of which several are held at once, but not beside the
 	// rival; nil if there is none.
@@ -56,19 +56,19 @@ var MutexKind = Kinds[0]
 // Kinds are all kinds.
 var Kinds = []*Kind{
 	{
-		Name: "mutex", Lock: MutexWith(), Nests: true, Line: true, ByMessage: true,
+		Name: "mutex", Lock: mutexWith(), Nests: true, Line: true, ByMessage: true,
 		Scripts: protocol.MutexScripts, Rights: PlainRights,
 	},
 	{
-		Name: "non-reentrant", Lock: MutexWith(holdfast.NonReentrant()), Line: true, ByMessage: true,
+		Name: "non-reentrant", Lock: mutexWith(holdfast.NonReentrant()), Line: true, ByMessage: true,
 		Scripts: protocol.MutexScripts, Rights: PlainRights,
 	},
 	{
-		Name: "fenced", Lock: MutexWith(holdfast.Fenced()), Nests: true, Line: true, fenced: true,
+		Name: "fenced", Lock: mutexWith(holdfast.Fenced()), Nests: true, Line: true, fenced: true,
 		Scripts: protocol.MutexScripts, Rights: PlainRights.And(tokenRights),
 	},
 	{
-		Name: "polling", Lock: MutexWith(holdfast.Polling(time.Millisecond, 128*time.Millisecond)), Nests: true, Polls: true,
+		Name: "polling", Lock: mutexWith(holdfast.Polling(time.Millisecond, 128*time.Millisecond)), Nests: true, Polls: true,
 		Scripts: protocol.MutexScripts, Rights: pollingRights,
 	},
 	{
@@ -97,8 +97,8 @@ func writer(name string, rights Rights, options ...holdfast.RWOption) *Kind {
 	}
 }
 
-// MutexWith makes mutexes with options.
-func MutexWith(options ...holdfast.MutexOption) Maker {
+// mutexWith makes mutexes with options.
+func mutexWith(options ...holdfast.MutexOption) Maker {
 	return func(c *holdfast.Client, name string) AnyLock { return c.NewMutex(name, options...) }
 }
 
@@ -213,7 +213,7 @@ func ReadHold(name, owner string, i int) string {
 	return Tagged(name) + ":" + owner + ":rwlock_timeout:" + strconv.Itoa(i)
 }
 
-// A reader's count is in the hash, and there is a key for each of its holds.
+// ReadCounts reads how often each owner reads: its count is in the hash, and there is a key for each of its holds.
 func ReadCounts(do ask, name string) map[string]int {
 	counts := map[string]int{}
 	for owner, count := range Pairs(do, name) {
@@ -232,7 +232,7 @@ func ReadCounts(do ask, name string) map[string]int {
 	return counts
 }
 
-// ReadTTL: an owner reads while one of its holds lives, and the hash does.
+// ReadTTL is how long an owner reads: while one of its holds lives, and the hash does.
 func ReadTTL(do ask, name, owner string) (ttl time.Duration) {
 	for i := range Number(Pairs(do, name)[owner]) {
 		ttl = max(ttl, PTTL(do, ReadHold(name, owner, i+1)))
@@ -251,8 +251,8 @@ func ForKinds(t *testing.T, f func(t *testing.T, k *Kind)) {
 	}
 }
 
-// ForNesting is [ForKinds] without the kinds that do not nest.
-func ForNesting(t *testing.T, f func(t *testing.T, k *Kind)) {
+// forNesting is [ForKinds] without the kinds that do not nest.
+func forNesting(t *testing.T, f func(t *testing.T, k *Kind)) {
 	t.Helper()
 	ForKinds(t, func(t *testing.T, k *Kind) {
 		if k.Nests {
@@ -270,7 +270,7 @@ func FakeKinds(t *testing.T, f func(t *testing.T, w *World)) {
 // FakeNesting runs f under fake time for each kind that nests.
 func FakeNesting(t *testing.T, f func(t *testing.T, w *World)) {
 	t.Helper()
-	ForNesting(t, func(t *testing.T, k *Kind) { FakeKind(t, k, f) })
+	forNesting(t, func(t *testing.T, k *Kind) { FakeKind(t, k, f) })
 }
 
 // FakeKind runs f under fake time for a lock of this kind, named x.
@@ -282,7 +282,7 @@ func FakeKind(t *testing.T, k *Kind, f func(t *testing.T, w *World)) {
 	})
 }
 
-// Lock returns the lock of the world's kind, named x, and rival its rival.
+// Lock returns the lock of the world's kind, named x, and Rival its rival.
 func (w *World) Lock(c *holdfast.Client) AnyLock  { return w.Kind.Lock(c, "x") }
 func (w *World) Rival(c *holdfast.Client) AnyLock { return w.Kind.Against(c, "x") }
 
@@ -311,7 +311,7 @@ func (w *World) Listeners() (n int) {
 	return n
 }
 
-// Ask is do with the reply's elements apart.
+// Ask is [World.Do] with the reply's elements apart.
 func (w *World) Ask(args ...string) []string { return strings.Fields(w.Do(args...)) }
 
 // left returns which keys should not be there when nobody holds anything.
@@ -347,7 +347,7 @@ func (w *World) Wipe() {
 	}
 }
 
-// Ask is a platform's do with one lock.
+// Ask is [Platform.Do] with one lock.
 func (p *Platform) Ask(t *testing.T, name string) ask {
 	t.Helper()
 	return func(args ...string) []string {
@@ -355,9 +355,6 @@ func (p *Platform) Ask(t *testing.T, name string) ask {
 		return p.Do(t, name, args...)
 	}
 }
-
-// Fresh is [Fresh].
-func (*Platform) Fresh(*testing.T, *Kind) string { return Fresh() }
 
 // WantCount checks what stands in Redis: one owner, so many times; 0 is nothing.
 func (p *Platform) WantCount(t *testing.T, k *Kind, name string, owner holdfast.Owner, count int) {
@@ -405,7 +402,7 @@ func (p *Platform) AwaitWaiter(t *testing.T, k *Kind, name string) {
 	t.Helper()
 	switch {
 	case k.Polls:
-		p.AwaitRefusal(t, k.Against(p.Client(t), name))
+		p.awaitRefusal(t, k.Against(p.Client(t), name))
 	case k.Line:
 		WaitFor(t, "the waiter in line", func() bool { return p.Standing(t, name) == 1 })
 	default:

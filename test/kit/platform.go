@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/testclient"
-	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/rueidisdriver"
 )
 
@@ -29,8 +27,7 @@ type Platform struct {
 	// Open returns a driver with a connection of its own.
 	Open func(t *testing.T) driver.Driver
 	// Do executes a command where the key lives, and returns the reply's lines.
-	Do      func(t *testing.T, key string, args ...string) []string
-	options []holdfast.ClientOption // of every client
+	Do func(t *testing.T, key string, args ...string) []string
 	// Dead reports whether the test has killed the server. Then Close may say that
 	// nobody has answered. nil: it never is.
 	Dead func() bool
@@ -39,7 +36,7 @@ type Platform struct {
 // Client returns a client on a driver of its own.
 func (p *Platform) Client(t *testing.T, options ...holdfast.ClientOption) *holdfast.Client {
 	t.Helper()
-	c, err := testclient.New(p.Open(t), slices.Concat(p.options, options)...)
+	c, err := testclient.New(p.Open(t), options...)
 	OK(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil && (p.Dead == nil || !p.Dead() || !errors.Is(err, context.DeadlineExceeded)) {
@@ -49,7 +46,7 @@ func (p *Platform) Client(t *testing.T, options ...holdfast.ClientOption) *holdf
 	return c
 }
 
-// CLI is a platform's do on a server that holds every key.
+// CLI is a [Platform.Do] on a server that holds every key.
 func CLI(s *redistest.Server) func(*testing.T, string, ...string) []string {
 	return func(t *testing.T, _ string, args ...string) []string {
 		t.Helper()
@@ -57,7 +54,7 @@ func CLI(s *redistest.Server) func(*testing.T, string, ...string) []string {
 	}
 }
 
-// OnCluster is a platform's do on a cluster. What is asked about connections is asked
+// OnCluster is a [Platform.Do] on a cluster. What is asked about connections is asked
 // of every node: messages that are not sharded may be listened for on any.
 func OnCluster(s *redistest.Cluster) func(*testing.T, string, ...string) []string {
 	return func(t *testing.T, key string, args ...string) (all []string) {
@@ -108,29 +105,6 @@ func Lines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// memory is the memory driver, in real time. With the race detector, on a machine that has other work, fifty who ask
-// at once are answered within seconds: it is not for what is to happen within a timeout.
-func memory(t *testing.T) *Platform {
-	t.Helper()
-	server, err := memdriver.NewServer()
-	OK(t, err)
-	t.Cleanup(server.Close)
-	return &Platform{
-		Name:    "memory",
-		options: []holdfast.ClientOption{holdfast.WithTimeout(30 * time.Second)},
-		Open:    func(*testing.T) driver.Driver { return server.Driver() },
-		Do: func(t *testing.T, _ string, args ...string) []string {
-			t.Helper()
-			reply, err := server.Do(args...)
-			OK(t, err)
-			if items, ok := reply.([]any); ok {
-				return strings.Fields(strings.Trim(fmt.Sprint(items), "[]"))
-			}
-			return Lines(fmt.Sprint(reply))
-		},
-	}
-}
-
 // GoRedis reaches servers through go-redis. The options are those of a
 // UniversalClient, which decides by them what kind of client it is.
 func GoRedis(name string, options redis.UniversalOptions, do func(*testing.T, string, ...string) []string) *Platform {
@@ -169,33 +143,8 @@ func RueidisAt(name string, option rueidis.ClientOption, do func(*testing.T, str
 	}}
 }
 
-// Standalone returns every driver: the memory one, and the others on one server.
-func Standalone(t *testing.T) []*Platform {
-	t.Helper()
-	s := redistest.Start(t)
-	return []*Platform{
-		memory(t),
-		GoRedis("standalone", redis.UniversalOptions{Addrs: []string{s.Addr()}}, CLI(s)),
-		RueidisAt("standalone", rueidis.ClientOption{InitAddress: []string{s.Addr()}}, CLI(s)),
-	}
-}
-
-// OnEveryDriver runs a suite with each driver, beside other tests.
-func OnEveryDriver(t *testing.T, suite map[string]func(*testing.T, *Platform)) {
-	t.Helper()
-	t.Parallel()
-	for _, p := range Standalone(t) {
-		for name, test := range suite {
-			t.Run(p.Name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, p)
-			})
-		}
-	}
-}
-
-// AwaitRefusal returns when others have had the time to be refused, too.
-func (p *Platform) AwaitRefusal(t *testing.T, l holdfast.Locker) {
+// awaitRefusal returns when others have had the time to be refused, too.
+func (p *Platform) awaitRefusal(t *testing.T, l holdfast.Locker) {
 	t.Helper()
 	WaitFor(t, "a refusal", func() bool { // not at once, where it has to connect first
 		_, err := l.Lock(background, holdfast.Wait(100*time.Millisecond))

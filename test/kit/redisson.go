@@ -101,7 +101,7 @@ func (j Redisson) script(text string, keys []string, args ...string) string {
 // Holds is the key of its read holds, without their number.
 func (j Redisson) Holds() string { return protocol.ReadPrefix(j.Name) + j.Owner + ":rwlock_timeout" }
 
-// Read and write report whether they got the lock.
+// Read and Write report whether they got the lock.
 func (j Redisson) Read(lease time.Duration) bool {
 	return j.script(redissonReads, []string{j.Name, j.Holds()}, ms(lease), j.Owner) == "<nil>"
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -147,22 +146,19 @@ func LimitedTo(addrs []string, client, user string) *Platform {
 	}, nil)
 }
 
-// Soon is before a waiter would look by itself.
-const Soon = 2 * time.Second
-
 // NotPublishing are rules of a user who may do all but publish: it lacks the
 // command, or the channel.
 func NotPublishing(t *testing.T, s *redistest.Server) map[string][]string {
 	t.Helper()
 	without := map[string][]string{"the command": {"+@all", "-publish", "-spublish", "~*", "&*"}, "the channel": {"+@all", "~*"}}
-	if Version60(t, s) { // it knows no rights to channels, and no sharded ones
+	if version60(t, s) { // it knows no rights to channels, and no sharded ones
 		without = map[string][]string{"the command": {"+@all", "-publish", "~*"}}
 	}
 	return without
 }
 
-// Version60 reports whether the server is a Redis 6.0.
-func Version60(t *testing.T, s *redistest.Server) bool {
+// version60 reports whether the server is a Redis 6.0.
+func version60(t *testing.T, s *redistest.Server) bool {
 	t.Helper()
 	return strings.Contains(s.Cli(t, "INFO", "server"), "redis_version:6.0")
 }

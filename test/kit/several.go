@@ -32,7 +32,7 @@ func Mutexes(c *holdfast.Client, names ...string) (all []holdfast.Locker) {
 	return all
 }
 
-// Servers are several of them, and one client of each.
+// Servers are several servers in memory, and one client of each.
 type Servers struct {
 	Worlds  []*World
 	Clients []*holdfast.Client
@@ -58,7 +58,7 @@ func (s *Servers) Again(options ...holdfast.ClientOption) *Servers {
 	return other
 }
 
-// Redlock is made of the mutexes of that name on all of them.
+// Redlock is a RedLock of the mutexes of that name on all of them.
 func (s *Servers) Redlock(name string) *holdfast.MultiLock {
 	lockers := make([]holdfast.Locker, len(s.Clients))
 	for i, c := range s.Clients {

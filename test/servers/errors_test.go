@@ -49,7 +49,7 @@ func TestOtherKindOfLock(t *testing.T) {
 	s := redistest.Start(t)
 	for _, p := range kit.Both("standalone", []string{s.Addr()}, kit.CLI(s)) {
 		kit.ForKinds(t, func(t *testing.T, held *kit.Kind) {
-			name := p.Fresh(t, held)
+			name := kit.Fresh()
 			h := kit.Must(t)(held.Lock(p.Client(t), name).Lock(background))
 			c := quiet(t, p)
 			for _, k := range kit.Kinds {

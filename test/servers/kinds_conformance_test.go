@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 
 // P1: an unlock leaves nothing but the message. Only the holder can unlock, and only once.
 func lockAndUnlock(t *testing.T, p *kit.Platform, k *kit.Kind) {
-	c, stranger, name := p.Client(t), p.Client(t), p.Fresh(t, k)
+	c, stranger, name := p.Client(t), p.Client(t), kit.Fresh()
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
 	p.WantCount(t, k, name, h.Owner(), 1)
 	kit.WantError(t, kit.ErrOf(k.Lock(stranger, name).Adopt(background, stranger.NewOwner())), holdfast.ErrNotHeld)
@@ -61,7 +61,7 @@ func lockAndUnlock(t *testing.T, p *kit.Platform, k *kit.Kind) {
 
 // An owner holds the lock as often as its kind allows, and others are told so.
 func reentrancy(t *testing.T, p *kit.Platform, k *kit.Kind) {
-	c, name := p.Client(t), p.Fresh(t, k)
+	c, name := p.Client(t), kit.Fresh()
 	mu, asker := k.Lock(c, name), k.Lock(p.Client(t), name)
 	check := func(owner holdfast.Owner, count int) {
 		t.Helper()
@@ -102,7 +102,7 @@ func reentrancy(t *testing.T, p *kit.Platform, k *kit.Kind) {
 }
 
 func fixedLease(t *testing.T, p *kit.Platform, k *kit.Kind) {
-	c, name := p.Client(t), p.Fresh(t, k)
+	c, name := p.Client(t), kit.Fresh()
 	h := kit.Must(t)(k.Lock(c, name).Lock(background, holdfast.FixedLease(5*time.Second)))
 	next := kit.Must(t)(k.Against(p.Client(t), name).Lock(background))
 	if granted := time.Now(); h.Deadline().After(granted) {
@@ -115,7 +115,7 @@ func fixedLease(t *testing.T, p *kit.Platform, k *kit.Kind) {
 
 // One who is refused is told why, and one who waits bounds its wait.
 func waitAndLease(t *testing.T, p *kit.Platform, k *kit.Kind) {
-	name, lease := p.Fresh(t, k), holdfast.FixedLease(time.Minute)
+	name, lease := kit.Fresh(), holdfast.FixedLease(time.Minute)
 	h := kit.Must(t)(k.Lock(p.Client(t), name).TryLock(background))
 	l := k.Against(p.Client(t), name)
 	_, err := l.TryLock(background)
@@ -149,7 +149,7 @@ func waitAndLease(t *testing.T, p *kit.Platform, k *kit.Kind) {
 
 // A forced unlock lets in who waits. One that names owners does not hit another one.
 func forceUnlock(t *testing.T, p *kit.Platform, k *kit.Kind) {
-	c, name := p.Client(t), p.Fresh(t, k)
+	c, name := p.Client(t), kit.Fresh()
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
 	operator := k.Lock(p.Client(t), name)
 	kit.WantDid(t, false)(operator.ForceUnlock(background, c.NewOwner()))
@@ -165,7 +165,7 @@ func forceUnlock(t *testing.T, p *kit.Platform, k *kit.Kind) {
 }
 
 func handOver(t *testing.T, p *kit.Platform, k *kit.Kind) {
-	name := p.Fresh(t, k)
+	name := kit.Fresh()
 	h := kit.Must(t)(k.Lock(p.Client(t), name).Lock(background))
 	got := turn(k.Against(p.Client(t), name))
 	p.AwaitWaiter(t, k, name)
@@ -175,7 +175,7 @@ func handOver(t *testing.T, p *kit.Platform, k *kit.Kind) {
 }
 
 func closeGivesBack(t *testing.T, p *kit.Platform, k *kit.Kind) {
-	c, name := p.Client(t), p.Fresh(t, k)
+	c, name := p.Client(t), kit.Fresh()
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
 	kit.OK(t, c.Close())
 	kit.WantError(t, context.Cause(h.Context()), holdfast.ErrClosed)
@@ -184,7 +184,7 @@ func closeGivesBack(t *testing.T, p *kit.Platform, k *kit.Kind) {
 
 // A hold passes from one process to another, and the lock stays held.
 func transfer(t *testing.T, p *kit.Platform, k *kit.Kind) {
-	a, b, name := p.Client(t), p.Client(t), p.Fresh(t, k)
+	a, b, name := p.Client(t), p.Client(t), kit.Fresh()
 	h := kit.Must(t)(k.Lock(a, name).Lock(background))
 	owner, err := h.Detach()
 	kit.OK(t, err)
@@ -199,7 +199,7 @@ func transfer(t *testing.T, p *kit.Platform, k *kit.Kind) {
 
 // A lock that somebody overwrites is lost, and whoever unlocks it is told so. Nothing else is told, or waited for.
 func overwritten(t *testing.T, p *kit.Platform, k *kit.Kind) {
-	name := p.Fresh(t, k)
+	name := kit.Fresh()
 	h := kit.Must(t)(k.Lock(quiet(t, p), name).Lock(background))
 	p.Do(t, name, "SET", name, "something else")
 	err := h.Unlock()

@@ -70,7 +70,7 @@ func TestMemoryFull(t *testing.T) {
 	t.Parallel()
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
 		p := newCrowded(t)
-		name, forced := p.Fresh(t, k), p.Fresh(t, k)
+		name, forced := kit.Fresh(), kit.Fresh()
 		h, robbed := kit.Must(t)(k.Lock(p.c, name).Lock(background)), kit.Must(t)(k.Lock(p.c, forced).Lock(background))
 		nested := h
 		if k.Nests {
@@ -108,14 +108,18 @@ func TestLineR12_MemoryFull(t *testing.T) {
 		p := newCrowded(t)
 		name := kit.Fresh()
 		h := kit.Must(t)(k.Lock(p.c, name).Lock(background))
-		got := make(chan *holdfast.Hold, 1)
+		got := make(chan kit.Result, 1)
 		stands := k.Lock(p.Client(t, holdfast.WithLease(shortLease)), name)
-		go func() { got <- kit.Must(t)(stands.Lock(background)) }()
+		go func() {
+			h, err := stands.Lock(background)
+			got <- kit.Result{Hold: h, Err: err}
+		}()
 		p.AwaitWaiter(t, k, name)
 		p.fill(t)
 		kit.Unlock(t, h)
 		if k.ByMessage {
-			h = <-got
+			one := <-got
+			h = kit.Must(t)(one.Hold, one.Err)
 			lives(t, h)
 			later := k.Lock(p.Client(t), name)
 			kit.WantError(t, kit.ErrOf(later.Lock(background, holdfast.Wait(5*time.Second))), holdfast.ErrLocked)
@@ -127,7 +131,8 @@ func TestLineR12_MemoryFull(t *testing.T) {
 			return
 		}
 		p.server.Cli(t, "CONFIG", "SET", "maxmemory", "0")
-		kit.Unlock(t, <-got)
+		one := <-got
+		kit.Unlock(t, kit.Must(t)(one.Hold, one.Err))
 		p.WantNothing(t, k, name)
 	})
 }

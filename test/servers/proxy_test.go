@@ -30,7 +30,7 @@ func TestS13_SwallowedReplies(t *testing.T) {
 				}, then)
 			}
 			t.Run(p.Name+"/"+what, func(t *testing.T) {
-				name := p.Fresh(t, k)
+				name := kit.Fresh()
 				mu := k.Lock(p.Client(t, holdfast.WithTimeout(9*time.Second)), name)
 				kit.Unlock(t, kit.Must(t)(mu.Lock(background))) // scripts are loaded
 				swallow(k.Scripts.Acquire)
@@ -61,7 +61,7 @@ func TestBlackHoledHolderIsToldInTime(t *testing.T) {
 			for _, direction := range []redistest.Direction{redistest.ToServer, redistest.ToClient, redistest.Both} {
 				var holds []*holdfast.Hold
 				for _, k := range kit.Kinds {
-					holds = append(holds, kit.Must(t)(k.Lock(c, p.Fresh(t, k)).Lock(background)))
+					holds = append(holds, kit.Must(t)(k.Lock(c, kit.Fresh()).Lock(background)))
 				}
 				proxy.BlackHole(direction, true)
 				for i, k := range kit.Kinds {
@@ -90,7 +90,7 @@ func TestL1_KilledSubscribersMissNothingForLong(t *testing.T) {
 		}
 		s := redistest.Start(t) // every kill hits all of its subscribers
 		for _, p := range kit.Both("killed", []string{s.Addr()}, kit.CLI(s)) {
-			name := p.Fresh(t, k)
+			name := kit.Fresh()
 			a, b := p.Client(t), p.Client(t)
 			for range 5 {
 				h := kit.Must(t)(k.Lock(a, name).Lock(background))

@@ -50,7 +50,7 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 					open := p.Open
 					p := *p
 					p.Open = func(t *testing.T) driver.Driver { return noticing{open(t), failed} }
-					name := p.Fresh(t, k)
+					name := kit.Fresh()
 					h := kit.Must(t)(k.Lock(p.Client(t), name).Lock(background))
 					got := turn(k.Against(p.Client(t), name))
 					p.AwaitWaiter(t, k, name)

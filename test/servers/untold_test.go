@@ -50,7 +50,7 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 	if k.Polls {
 		return // nobody is told of it
 	}
-	name := admin.Fresh(t, k)
+	name := kit.Fresh()
 	o := told{errors: make(chan error, 100)}
 	c := p.Client(t, o.hooks())
 	other := k.Against(admin.Client(t), name)

@@ -20,7 +20,7 @@ func TestReplicaAck(t *testing.T) {
 			locks := func(c *holdfast.Client) {
 				t.Helper()
 				for _, k := range kit.Kinds {
-					kit.Unlock(t, kit.Must(t)(k.Lock(c, p.Fresh(t, k)).Lock(background)))
+					kit.Unlock(t, kit.Must(t)(k.Lock(c, kit.Fresh()).Lock(background)))
 				}
 			}
 			before := s.Primary.Calls(t, "wait")
@@ -33,7 +33,7 @@ func TestReplicaAck(t *testing.T) {
 			one := p.Client(t, holdfast.WithReplicaAck(1, 5*time.Second))
 			s.Replicas[0].Stop()
 			for _, k := range kit.Kinds {
-				name := p.Fresh(t, k)
+				name := kit.Fresh()
 				_, err := k.Lock(both, name).Lock(background)
 				kit.WantError(t, err, holdfast.ErrNotReplicated)
 				kit.WaitFor(t, "it to be given back", func() bool {

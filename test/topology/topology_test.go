@@ -88,7 +88,7 @@ func TestSentinel(t *testing.T) {
 	waiters := map[string]<-chan error{}
 	holder := platforms[0].Client(t)
 	for _, k := range kit.Kinds {
-		name := platforms[0].Fresh(t, k)
+		name := kit.Fresh()
 		holds = append(holds, kit.Must(t)(k.Lock(holder, name).Lock(background)))
 		for _, p := range platforms {
 			waiters[p.Name+", "+k.Name] = waits(k.Against(p.Client(t), name))
