@@ -177,7 +177,7 @@ func TestL9_LostKeys(t *testing.T) {
 				}
 				var all sync.WaitGroup
 				for _, waiter := range line {
-					all.Go(func() { kit.Unlock(s.T, waiter.Hold(s.T)) })
+					all.Go(func() { kit.Turn(s.T)(waiter.Await(time.Hour)) })
 				}
 				all.Wait()
 				s.within(start, 8*time.Second)

@@ -206,10 +206,10 @@ func TestFairMixedLine(t *testing.T) {
 				j := s.java(i)
 				names = append(names, waiter.Owner.String(), j.name)
 				go func() {
-					h := waiter.Hold(s.T)
-					order <- waiter.Owner.String()
-					time.Sleep(each)
-					kit.Unlock(s.T, h)
+					kit.Turn(s.T, func() {
+						order <- waiter.Owner.String()
+						time.Sleep(each)
+					})(waiter.Await(time.Hour))
 				}()
 				go func() {
 					<-j.granted

@@ -239,7 +239,7 @@ func TestHandOverEndsUnanswered(t *testing.T) {
 		s.Unlock(a)
 		b := <-next
 		time.Sleep(100 * time.Millisecond) // its cohort is over
-		s.script("release", memdriver.Fault{LoseReply: true})
+		kit.Every(s.d, "release", memdriver.Fault{LoseReply: true})
 		start := time.Now()
 		unlocked := kit.Aside(b.Unlock)
 		h := <-third
@@ -362,7 +362,7 @@ func TestNotHandedOverDuringNestedLock(t *testing.T) {
 	fake(t, func(s *stage) {
 		a := s.lock()
 		next := s.waits()
-		s.script("acquire", memdriver.Fault{DelayRequest: 500 * time.Microsecond})
+		kit.Every(s.d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Microsecond})
 		nested := kit.Waiting(s.T, s.x, context.WithoutCancel(a.Context()))
 		unlocked := kit.Aside(a.Unlock)
 		kit.Nothing(s.T, next, "it was handed over")
@@ -395,7 +395,7 @@ func TestSeveralNestedInOneThatIsUnlocked(t *testing.T) {
 func TestNotHandedOverDuringTry(t *testing.T) {
 	fake(t, func(s *stage) {
 		a := s.Must(s.x.TryLock(background))
-		s.script("acquire", memdriver.Fault{DelayRequest: 500 * time.Microsecond})
+		kit.Every(s.d, "acquire", memdriver.Fault{DelayRequest: 500 * time.Microsecond})
 		next := s.waits()
 		calls := kit.Count(s.d)
 		s.Unlock(a)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -104,21 +103,11 @@ func (s *stage) crowd(n int, held time.Duration, lock func(ctx context.Context) 
 	}
 }
 
-// script has one script's calls suffer.
-func (s *stage) script(name string, fault memdriver.Fault) {
-	s.d.SetFaults(func(call driver.Call) memdriver.Fault {
-		if call.Script.Name() == name {
-			return fault
-		}
-		return memdriver.Fault{}
-	})
-}
-
 // behind begins a Lock with the options while the first one is on its way, so that nobody is refused. It returns the hold of the first
 // one, and what comes of the second, which is unlocked.
 func (s *stage) behind(options ...holdfast.LockOption) (*holdfast.Hold, <-chan error) {
 	s.Helper()
-	s.script("acquire", memdriver.Fault{DelayRequest: time.Millisecond})
+	kit.Every(s.d, "acquire", memdriver.Fault{DelayRequest: time.Millisecond})
 	first := s.waits()
 	second := kit.Aside(func() error {
 		h, err := s.x.Lock(background, options...)

@@ -129,7 +129,7 @@ func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
 			"repeated":  {DelayRequest: way, DelayReply: way, Repeat: true, RepeatAfter: 7 * time.Millisecond},
 		}, func(s *stage, fault memdriver.Fault) {
 			holder := s.heldByOther()
-			s.script("acquire", fault)
+			kit.Every(s.d, "acquire", fault)
 			time.AfterFunc(released, func() { s.Unlock(holder) })
 			ctx, cancel := context.WithTimeout(background, after)
 			defer cancel()
@@ -233,7 +233,7 @@ func TestRefusedHasNoEffectLater(t *testing.T) {
 		}, func(s *stage, row row) {
 			s.Do(row.before...)
 			kit.Next(s.d, row.send, late)
-			defer time.AfterFunc(goes, func() { s.Do(row.after...) }).Stop()
+			defer time.AfterFunc(goes, func() { kit.NoError(s.T, kit.ErrOf(s.Server.Do(row.after...))) }).Stop()
 			done, err := row.call(s.c)
 			kit.OK(s.T, err)
 			time.Sleep(5 * time.Second)

@@ -203,7 +203,7 @@ func TestUnacknowledgedGrantIsGivenBack(t *testing.T) {
 // It is given back also if Redis is away for longer than the client's lease, but not for as long as that of the call.
 func TestUntrustedGrantOfALongLeaseIsGivenBack(t *testing.T) {
 	kinds(t, func(s *stage) {
-		s.script("release", memdriver.Fault{LoseRequest: true})
+		kit.Every(s.d, "release", memdriver.Fault{LoseRequest: true})
 		kit.Fails(s.T, holdfast.ErrNotReplicated)(s.l.TryLock(background, holdfast.FixedLease(10*time.Minute)))
 		time.Sleep(2 * time.Minute)
 		s.d.SetFaults(nil)

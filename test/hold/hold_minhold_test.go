@@ -120,7 +120,7 @@ func TestStaleMinHold(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		failed := s.waits(ctx) // it comes while the release is under way
 		time.Sleep(time.Second)
-		s.script("acquire", memdriver.Fault{DelayReply: time.Second})
+		kit.Every(s.d, "acquire", memdriver.Fault{DelayReply: time.Second})
 		s.Do("DEL", "x") // who waits is not told, and asks within a second
 		for s.PTTL("x") <= 0 {
 			time.Sleep(10 * time.Millisecond)

@@ -163,16 +163,6 @@ func (s *stage) first(faults map[string][]memdriver.Fault) {
 	})
 }
 
-// script has one script's calls suffer.
-func (s *stage) script(name string, fault memdriver.Fault) {
-	s.d.SetFaults(func(call driver.Call) memdriver.Fault {
-		if call.Script.Name() == name {
-			return fault
-		}
-		return memdriver.Fault{}
-	})
-}
-
 // heals ends the faults, and leaves time for what is still to be done.
 func (s *stage) heals() {
 	s.d.SetFaults(nil)

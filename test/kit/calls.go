@@ -122,6 +122,14 @@ func OK(t *testing.T, errs ...error) {
 	}
 }
 
+// NoError is OK for any goroutine: the test goes on.
+func NoError(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+}
+
 // ErrOf is the error of a call that returns something else, too.
 func ErrOf[T any](_ T, err error) error { return err }
 
@@ -215,6 +223,21 @@ func Unlock(t *testing.T, h *holdfast.Hold) {
 	t.Helper()
 	if err := h.Unlock(); err != nil {
 		t.Errorf("Unlock: %v", err)
+	}
+}
+
+// Turn checks that an acquire succeeds, does what happens inside, and gives back; in any goroutine.
+func Turn(t *testing.T, inside ...func()) func(*holdfast.Hold, error) {
+	return func(h *holdfast.Hold, err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, f := range inside {
+			f()
+		}
+		Unlock(t, h)
 	}
 }
 

@@ -42,15 +42,15 @@
 //
 //   - [Fake] runs a test under fake time, with a [World]; [FakeKinds] does so for each kind of lock, and
 //     [FakeNesting] for each kind that nests. [World.Client] makes a client, [World.Do] asks the server.
-//   - Each package has a stage, which embeds the World: what is common to its tests. [World.Must], [World.Unlock] and
-//     [World.Lost] check a hold.
-//   - [Must], [Fails], [OK], [WantError] and [Took] check a call. [Waiting], [Begin] and [Aside] make one beside others, and
-//     [Nothing] checks that nothing has come of it.
-//   - [Next], [All] and [Away] make calls fail; [Count] and [Spy] look at them.
+//   - Most packages have a stage, in stage_test.go: the World, and what is common to their tests. Its heldByOther has another
+//     client hold the lock. [World.Must], [World.Unlock] and [World.Lost] check a hold.
+//   - [Must], [Fails], [OK], [WantError] and [Took] check a call; [NoError] and [Turn] do so in any goroutine. [Waiting], [Begin]
+//     and [Aside] make one beside others, and [Nothing] checks that nothing has come of it.
+//   - [Next], [Every], [All] and [Away] make calls fail; [Count] and [Spy] look at them.
 //   - [Several] are several servers under one fake time. [World.WaitAs] returns when somebody stands in line, and [TakeTurns] when
 //     all who contend have had the lock.
-//   - [ForKinds] runs a suite for each kind in real time. A [Platform] is a server as one adapter
-//     reaches it; package redistest starts servers, and has a proxy that loses, delays and swallows.
+//   - [ForKinds] runs a suite for each kind in real time. A [Platform] is a server as one adapter reaches it, and [Both] are
+//     those of both adapters; package redistest starts servers, and has a proxy that loses, delays and swallows.
 //   - [Limited] is a server as a user with few rights reaches it.
 //
 // A helper that one package needs alone stands in that package.

@@ -64,6 +64,16 @@ func Next(d *memdriver.Driver, script string, fs ...memdriver.Fault) {
 	})
 }
 
+// Every makes a fault happen to each call of a script from now on.
+func Every(d *memdriver.Driver, script string, f memdriver.Fault) {
+	d.SetFaults(func(c driver.Call) memdriver.Fault {
+		if c.Script.Name() == script {
+			return f
+		}
+		return memdriver.Fault{}
+	})
+}
+
 // All makes the same fault happen to every call from now on.
 func All(d *memdriver.Driver, f memdriver.Fault) {
 	d.SetFaults(func(driver.Call) memdriver.Fault { return f })

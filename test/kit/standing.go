@@ -2,6 +2,7 @@ package kit
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,15 +68,19 @@ func (s *Standing) Hold(t *testing.T) *holdfast.Hold {
 // holdAfter waits so long for the lock, at most.
 func (s *Standing) holdAfter(t *testing.T, most time.Duration) *holdfast.Hold {
 	t.Helper()
+	return Must(t)(s.Await(most))
+}
+
+// Await waits so long for the lock, at most; in any goroutine.
+func (s *Standing) Await(most time.Duration) (*holdfast.Hold, error) {
 	select {
 	case h, ok := <-s.Got:
 		if ok {
-			return h
+			return h, nil
 		}
 	case <-time.After(most):
 	}
-	t.Fatalf("%v did not get it: %v", s.Owner, s.Err)
-	return nil
+	return nil, fmt.Errorf("%v did not get it: %w", s.Owner, s.Err)
 }
 
 // Waits reports whether it waits still.

@@ -33,9 +33,9 @@ func TestCloseEndsEverything(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		y, z := w.Use(c, "y"), w.Use(c, "z")
-		every(d, "acquire", memdriver.Fault{DelayReply: time.Second})
+		kit.Every(d, "acquire", memdriver.Fault{DelayReply: time.Second})
 		underWay := kit.Begin(func() (*holdfast.Hold, error) { return y.TryLock(background) })
-		every(d, "acquire", kit.LostRequest)
+		kit.Every(d, "acquire", kit.LostRequest)
 		ctx, cancel := context.WithTimeout(background, time.Millisecond)
 		defer cancel()
 		kit.Fails(t, context.DeadlineExceeded)(z.TryLock(ctx)) // it may come later, and be given back then

@@ -314,7 +314,7 @@ func TestLineEdgeNoAsks(t *testing.T) {
 		var all sync.WaitGroup
 		for range n {
 			x := s.newLock()
-			all.Go(func() { kit.Unlock(s.T, kit.Must(s.T)(x.Lock(background))) })
+			all.Go(func() { kit.Turn(s.T)(x.Lock(background)) })
 			synctest.Wait()
 		}
 		time.Sleep(10 * time.Millisecond)

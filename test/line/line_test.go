@@ -79,7 +79,7 @@ func TestLineR1_Leaving(t *testing.T) {
 		s.WantReply("0", "EXISTS", kit.AsksKey("x"))
 		for _, free := range []bool{false, true} {
 			late := s.wait()
-			every(late.D, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
+			kit.Every(late.D, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
 			time.Sleep(s.asksEvery() + 100*time.Millisecond) // an ask is on its way
 			late.Cancel(nil)
 			s.wantLine()
@@ -691,11 +691,11 @@ func TestLineOfManyThatWait(t *testing.T) {
 					return memdriver.Fault{}
 				})
 				all.Go(func() {
-					h := kit.Must(s.T)(s.Lock(c).Lock(background))
-					mu.Lock()
-					got = append(got, i)
-					mu.Unlock()
-					kit.Unlock(s.T, h)
+					kit.Turn(s.T, func() {
+						mu.Lock()
+						got = append(got, i)
+						mu.Unlock()
+					})(s.Lock(c).Lock(background))
 				})
 				synctest.Wait()
 				time.Sleep(time.Millisecond)

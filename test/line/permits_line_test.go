@@ -236,7 +236,7 @@ func TestPermitLineOfOneOwner(t *testing.T) {
 		ctx := holdfast.WithOwner(background, c.NewOwner())
 		var all sync.WaitGroup
 		for n := range 2 {
-			all.Go(func() { kit.Unlock(s.T, kit.Must(s.T)(c.NewPermitSemaphore("x").Acquire(ctx, 1+n))) })
+			all.Go(func() { kit.Turn(s.T)(c.NewPermitSemaphore("x").Acquire(ctx, 1+n)) })
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
 		}

@@ -399,7 +399,7 @@ func TestRWLineR18_GrantedToNobody(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
 		h := s.heldByOther()
 		r, w := s.reader(), s.wait()
-		every(r.D, "acquire", memdriver.Fault{DelayRequest: 1500 * time.Millisecond})
+		kit.Every(r.D, "acquire", memdriver.Fault{DelayRequest: 1500 * time.Millisecond})
 		time.Sleep(kit.AsksEvery + 100*time.Millisecond) // an ask is on its way
 		r.Cancel(nil)
 		s.wantLine(w)

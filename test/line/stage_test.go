@@ -230,16 +230,6 @@ func (s *stage) asksEvery() time.Duration {
 	return kit.AsksEvery
 }
 
-// every makes a fault happen to each call of a script.
-func every(d *memdriver.Driver, script string, f memdriver.Fault) {
-	d.SetFaults(func(call driver.Call) memdriver.Fault {
-		if call.Script.Name() == script {
-			return f
-		}
-		return memdriver.Fault{}
-	})
-}
-
 // deafen has a waiter hear no messages, and cutOff has it not be heard either, as if it had been killed.
 func deafen(w *kit.Standing) *kit.Standing {
 	w.D.LoseMessages(true)

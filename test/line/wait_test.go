@@ -342,7 +342,7 @@ func TestOneRefusalBearsAnOutage(t *testing.T) {
 				time.AfterFunc(30*time.Second, func() {
 					d.SetFaults(nil)
 					if first.Refuse == nil {
-						kit.OK(t, latch.CountDown())
+						kit.NoError(t, latch.CountDown())
 					}
 				})
 				await()

@@ -222,7 +222,7 @@ func TestHooksOfAWaiter(t *testing.T) {
 		for ahead := range 3 {
 			var l heard
 			all.Go(func() {
-				s.Unlock(s.lock(background, holdfast.WithHooks(l.hooks())))
+				kit.Turn(s.T)(s.x.Lock(background, holdfast.WithHooks(l.hooks())))
 				if e := l.event("wait"); e.Ahead != ahead || e.Kind != "mutex" || !l.event("acquire").HadToWait {
 					s.Errorf("%+v: want %d ahead", e, ahead)
 				}

@@ -124,12 +124,7 @@ func TestUnlockBehindAReleaseThatWasNotSent(t *testing.T) {
 		detached := kit.Aside(func() error { _, err := one.Detach(); return err })
 		two := s.begin(s.own, holdfast.Wait(3*time.Second))
 		kit.Force(s.T, s.Lock(s.other))
-		s.d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-			if call.Script.Name() == "release" {
-				f.Refuse = errors.New("connection refused")
-			}
-			return f
-		})
+		kit.Every(s.d, "release", memdriver.Fault{Refuse: errors.New("connection refused")})
 		unlocked := kit.Aside(one.Unlock)
 		s.failed(two) // it gives nothing back, since Redis is away
 		s.d.SetFaults(nil)
@@ -250,9 +245,7 @@ func TestErrorBehindAnEarlierCallOfTheOwner(t *testing.T) {
 		s.Unlock(theirs)
 
 		h := s.lock(s.own)
-		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
-			return memdriver.Fault{LoseRequest: call.Script.Name() == "release"}
-		})
+		kit.Every(s.d, "release", kit.LostRequest)
 		unlocked := kit.Aside(h.Unlock)
 		_, err := s.x.Lock(s.own, holdfast.Wait(time.Second))
 		kit.WantBackend(s.T, "behind an Unlock that is not answered", err, "an earlier call of its owner has no answer yet: Redis did not answer in time")
@@ -268,9 +261,7 @@ func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
 		theirs := s.heldByOther()
 		first := s.begin(s.own, holdfast.Wait(time.Second))
 		time.Sleep(900 * time.Millisecond)
-		s.d.SetFaults(func(call driver.Call) memdriver.Fault {
-			return memdriver.Fault{LoseRequest: call.Script.Name() == "acquire"}
-		})
+		kit.Every(s.d, "acquire", kit.LostRequest)
 		s.d.LoseMessages(s.Kind.ByMessage) // or no call would be needed
 		s.Unlock(theirs)
 		s.failed(first, holdfast.ErrLocked)

@@ -41,7 +41,7 @@ func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
 					done := kit.Aside(func() error {
 						back, err := k.try(ctx, k.c, 2)
 						if err == nil {
-							kit.OK(k.T, back())
+							kit.NoError(k.T, back())
 						}
 						return err
 					})
@@ -83,7 +83,7 @@ func TestL2_PermitsAreFoundWithoutMessage(t *testing.T) {
 		other := k.take(k.other, 2)
 		var wg sync.WaitGroup
 		for range 2 {
-			wg.Go(func() { kit.OK(k.T, k.take(k.c, 1)()) })
+			wg.Go(func() { k.turn(1, func() {}) })
 		}
 		time.Sleep(10 * time.Second)
 		k.d.LoseMessages(true)
@@ -102,11 +102,11 @@ func TestL4_NobodySleepsBesideFreePermits(t *testing.T) {
 		var in atomic.Int32
 		for _, n := range []int{3, 1, 1, 2, 1} {
 			wg.Go(func() {
-				back := k.take(k.c, n)
-				in.Add(int32(n))
-				time.Sleep(10 * time.Millisecond)
-				in.Add(int32(-n))
-				kit.OK(k.T, back())
+				k.turn(n, func() {
+					in.Add(int32(n))
+					time.Sleep(10 * time.Millisecond)
+					in.Add(int32(-n))
+				})
 			})
 			synctest.Wait()
 		}
@@ -163,7 +163,7 @@ func TestBigRequestGetsItsTurnAgain(t *testing.T) {
 			forBoth(t, 5, func(k counting) {
 				long := k.take(k.other, 1)
 				stop := k.stream(6, work)
-				time.AfterFunc(15*time.Second, func() { kit.OK(k.T, long()) })
+				time.AfterFunc(15*time.Second, func() { kit.NoError(k.T, long()) })
 				start := time.Now()
 				back := k.take(k.c, 5)
 				// Others are held back for the first time when one of them comes back; then

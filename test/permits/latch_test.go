@@ -15,7 +15,7 @@ import (
 func (s *stage) await(clients ...*holdfast.Client) (last func()) {
 	var wg sync.WaitGroup
 	for _, c := range clients {
-		wg.Go(func() { kit.OK(s.T, c.NewLatch("x").Await(background, holdfast.Wait(10*time.Minute))) })
+		wg.Go(func() { kit.NoError(s.T, c.NewLatch("x").Await(background, holdfast.Wait(10*time.Minute))) })
 	}
 	time.Sleep(time.Second)
 	return wg.Wait
@@ -58,7 +58,7 @@ func TestLatchLetsAllOfAProcessIn(t *testing.T) {
 		seen := kit.Count(s.d)
 		var wg sync.WaitGroup
 		for i := range 50 {
-			wg.Go(func() { kit.OK(s.T, s.c.NewLatch("x").Await(background)) })
+			wg.Go(func() { kit.NoError(s.T, s.c.NewLatch("x").Await(background)) })
 			synctest.Wait()
 			want(s.T, 3+i)(seen.Of("await"), nil)
 		}
@@ -164,7 +164,7 @@ func TestL14_SetAnewBeforeTheNextInLineLooks(t *testing.T) {
 	on(t, "latch", 1, func(s *stage) {
 		var wg sync.WaitGroup
 		for range 3 {
-			wg.Go(func() { kit.OK(s.T, s.c.NewLatch("x").Await(background, holdfast.Wait(10*time.Second))) })
+			wg.Go(func() { kit.NoError(s.T, s.c.NewLatch("x").Await(background, holdfast.Wait(10*time.Second))) })
 			synctest.Wait()
 		}
 		time.Sleep(time.Millisecond) // what comes now is after they came

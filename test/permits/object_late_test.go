@@ -17,7 +17,7 @@ import (
 func TestDrainThatComesLate(t *testing.T) {
 	on(t, "", 0, func(s *stage) {
 		kit.Next(s.d, "drain", memdriver.Fault{DelayRequest: 2100 * time.Millisecond})
-		time.AfterFunc(2050*time.Millisecond, func() { s.Do("SET", "x", "5") })
+		time.AfterFunc(2050*time.Millisecond, func() { kit.NoError(s.T, kit.ErrOf(s.Server.Do("SET", "x", "5"))) })
 		want(s.T, 0)(s.semaphore.Drain(background))
 		time.Sleep(5 * time.Second)
 		s.WantReply("5", "GET", "x")

@@ -227,7 +227,7 @@ func TestLostPermitsAreSetAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			on(t, "", 0, func(s *stage) {
 				kit.OK(s.T, acquire(s.c)) // it is not given back
-				time.AfterFunc(time.Second, func() { s.Do("FLUSHALL") })
+				time.AfterFunc(time.Second, func() { kit.NoError(s.T, kit.ErrOf(s.Server.Do("FLUSHALL"))) })
 				start := time.Now()
 				kit.OK(s.T, acquire(s.other))
 				within(s.T, start, time.Second, 5*time.Second)

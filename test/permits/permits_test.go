@@ -318,7 +318,11 @@ func TestNoWaiterSleepsBesidePermits(t *testing.T) {
 					wg.Go(func() {
 						for range 8 {
 							n, crash := plan.Int32N(3)+1, plan.IntN(8) == 0
-							h := kit.Must(s.T)(c.NewPermitSemaphore("x").Acquire(background, int(n), holdfast.FixedLease(100*time.Millisecond)))
+							h, err := c.NewPermitSemaphore("x").Acquire(background, int(n), holdfast.FixedLease(100*time.Millisecond))
+							if err != nil {
+								s.T.Error(err)
+								return
+							}
 							if now := held.Add(n); now > 4 {
 								s.T.Errorf("seed %d: %d permits held", seed, now)
 							}

@@ -198,6 +198,15 @@ func (k counting) take(c *holdfast.Client, n int) (back func() error) {
 	return back
 }
 
+// turn takes n permits, does what happens inside, and gives them back; in any goroutine.
+func (k counting) turn(n int, inside func()) {
+	back, err := k.try(background, k.c, n)
+	if kit.NoError(k.T, err); err == nil {
+		inside()
+		kit.NoError(k.T, back())
+	}
+}
+
 // waits has the other client wait for n permits, which it does not get, until it is sent away.
 func (k counting) waits(n int) (away func()) {
 	ctx, cancel := context.WithCancel(background)
@@ -230,7 +239,7 @@ func (k counting) stream(clients int, work time.Duration) (stop func() []time.Du
 				in = append(in, time.Since(start))
 				mu.Unlock()
 				time.Sleep(work)
-				kit.OK(k.T, back())
+				kit.NoError(k.T, back())
 			}
 		})
 		time.Sleep(time.Millisecond)

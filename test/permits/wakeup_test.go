@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -23,12 +22,7 @@ func TestWakeUpOfOneWhoLeavesDuringATry(t *testing.T) {
 		first, firstLeaves := waiting()
 		second, secondLeaves := waiting()
 		third, _ := waiting()
-		s.d.SetFaults(func(call driver.Call) (f memdriver.Fault) {
-			if call.Script.Name() == "acquire" {
-				f.DelayReply = 50 * time.Millisecond
-			}
-			return f
-		})
+		kit.Every(s.d, "acquire", memdriver.Fault{DelayReply: 50 * time.Millisecond})
 		s.Do("PUBLISH", "redisson_sc:{x}", "1") // the first asks, and is refused; nobody knows that yet
 		time.Sleep(10 * time.Millisecond)
 		kit.OK(s.T, taken.Release(1))

@@ -129,9 +129,7 @@ func TestWritersFirst_ReadersWhoShare(t *testing.T) {
 		for i := range 400 {
 			readers.Go(func() {
 				time.Sleep(time.Duration(i) * 5 * time.Millisecond)
-				h := s.read(s.m)
-				time.Sleep(8 * time.Millisecond)
-				s.Unlock(h)
+				kit.Turn(s.T, func() { time.Sleep(8 * time.Millisecond) })(s.m.RLock(background))
 			})
 		}
 		other, _ := s.Client()
