@@ -31,7 +31,7 @@ var (
 	// Unlock of one hold does not.
 	ErrNotHeld = lockerr.NotHeld
 	// ErrReentrant: the owner holds the lock already and cannot have it once more: it is [NonReentrant], or held for
-	// reading and wanted for writing. Or a hold cannot be handed over, because its owner has others of the lock.
+	// reading and wanted for writing. Or a hold cannot be detached or adopted, because its owner has others of the lock.
 	ErrReentrant = lockerr.Reentrant
 	// ErrOtherKind: what stands in Redis at the name is another kind of object, or of lock. The error is a
 	// [*BackendError], too; the call had no effect.
@@ -56,8 +56,8 @@ var (
 type LockedError struct {
 	// Name is the lock's name.
 	Name string
-	// Holder is the owner that holds it. It is zero if that is not known, since others of this process were ahead and
-	// Redis has not been asked yet; and if nobody does, but others are ahead in a fair line.
+	// Holder is the owner that holds it. It is zero if the lock is free, but others are ahead in a fair line; and if the
+	// holder is not known, since others of this process were ahead and Redis has not been asked yet.
 	Holder Owner
 	// TTL is how long the lock lives unless it is renewed; [NoExpiry] if it does not expire, and 0 if it is not known.
 	TTL time.Duration

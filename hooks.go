@@ -47,8 +47,8 @@ type Hooks struct {
 	// Unlock returns, why the hold was lost, or [ErrClosed] if the client gave it back when it was closed.
 	OnEnd func(ctx context.Context, e Event)
 	// OnError is told, in no fixed order, of failures that no call returns: a clean-up in the background that Redis did
-	// not answer to, an outage through which a call waits, once for those of one client that wait for one lock (each, for a
-	// fair one), a campaign of [Lead], the [ErrUntold] of a [SyncLocker], and that [Permits] says another number than there are.
+	// not answer to, an outage through which a call waits (once for all who wait for a lock in one client, for each if the
+	// lock is fair), a campaign of [Lead], the [ErrUntold] of a [SyncLocker], and that [Permits] says another number than there are.
 	OnError func(ctx context.Context, e Event)
 }
 
@@ -70,8 +70,7 @@ type Event struct {
 	// Held is how long the hold has lasted. Only for OnRenew, OnRelease, OnLost and OnEnd.
 	Held time.Duration
 	// HandedOver says that the hold passed inside this process, without a word to Redis: to it for OnAcquire, and from it
-	// for OnRelease and OnEnd. Of a read hold: it has joined others that read, or has left others reading, by what Redis
-	// has granted once.
+	// for OnRelease and OnEnd. A read hold has joined readers of this process, or has left them reading.
 	HandedOver bool
 	// Err is the reason for OnWait, OnLost, OnRefuse and OnEnd, and the failure for OnRenew and OnError.
 	Err error

@@ -40,8 +40,8 @@ func (i Identity) String() string {
 	return text
 }
 
-// IsZero reports whether nothing is known: it is no client of holdfast's, one that has [WithoutIdentity]
-// or may not write its key, or has been closed.
+// IsZero reports whether nothing is known: the client is not one of holdfast, has [WithoutIdentity],
+// may not write its key, or has been closed.
 func (i Identity) IsZero() bool { return i == Identity{} }
 
 // WithIdentity sets what the client says of itself; what is zero in i is as [Identity] says. [ErrInvalid] for texts of

@@ -143,11 +143,11 @@ func WithTimeout(d time.Duration) ClientOption {
 	})
 }
 
-// WithoutHandOver has every Unlock release its lock in Redis. Otherwise the hold passes to the first who waits for it in
-// this process, without a word to Redis, for some milliseconds after the grant; then other processes have their turn.
-// Holds pass on of a [Mutex] that is neither fair nor [Fenced] nor [Polling], with one lease, renewed, neither nested nor
-// extended, and whose owner nobody has asked for. Readers of this process no longer share a hold, either, of which Redis
-// is asked once a millisecond.
+// WithoutHandOver has every Unlock release its lock in Redis, and every reader ask there. Otherwise a hold passes to the
+// first who waits for it in this process, without a word to Redis, for some milliseconds after the grant; then other
+// processes have their turn. It is one of a [Mutex] that is neither fair nor [Fenced] nor [Polling]; both have the same
+// lease, which is renewed. A hold does not pass on if it is nested or extended, or if somebody has asked for its owner.
+// Readers of this process share what Redis has granted to one of them within the same millisecond.
 func WithoutHandOver() ClientOption {
 	return clientOption(func(c *config) error {
 		c.HandsOver = false

@@ -57,10 +57,10 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...TryOption) (*H
 
 // Acquire acquires n permits as one hold, all or none, and waits until they are available, ctx ends, or [Wait] runs out:
 // for more than there are in all it waits until somebody sets more, and [LogHooks] warn of that. Of one process, those who
-// wait for the same number come first, first served. While one that was refused waits, others do not take permits that it
-// needs, for ten seconds at a stretch. Permits are not reentrant: each call is an acquisition of its own. Without
-// [FixedLease] the watchdog renews the hold; with it, it lasts as long as the first of its permits. If somebody gives some
-// of them back by their ids, the hold goes on with the others, and is lost with the last one. [Hold.Unlock] gives all back.
+// wait for the same number come first, first served. Permits are not reentrant: each call is an acquisition of its own.
+// Without [FixedLease] the watchdog renews the hold; with it, it lasts as long as the first of its permits. If somebody
+// gives some of them back by their ids, the hold goes on with the others, and is lost with the last one. [Hold.Unlock]
+// gives all back.
 //
 // The error is as [Mutex.Lock]'s; it matches [ErrNoPermits] and [ErrLocked] if too few were available, as a
 // [*PermitsError], and [ErrInvalid] if n is not between 1 and [MaxPermitsPerHold]. Redisson: acquire(permits), whose
