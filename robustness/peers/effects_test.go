@@ -68,7 +68,11 @@ func TestRepeatedAcquire(t *testing.T) {
 func TestLateAcquire(t *testing.T) {
 	const late = 5 * time.Second
 	both(t, func(t *testing.T, w *world) {
-		time.AfterFunc(late, func() { w.do("SET", "x", "me", "NX", "PX", lease.Milliseconds()) })
+		time.AfterFunc(late, func() {
+			if _, err := w.try("SET", "x", "me", "NX", "PX", lease.Milliseconds()); err != nil {
+				t.Error(err)
+			}
+		})
 		time.Sleep(time.Second)
 		w.eval(deleteMine, "x", "me") // it gives up, and cleans up behind itself
 		time.Sleep(late)
@@ -182,7 +186,9 @@ func TestRenewalAfterRelease(t *testing.T) {
 					case <-stop:
 						return
 					case <-time.After(lease / 3):
-						w.eval(refresh, "x", "me", lease.Milliseconds())
+						if _, err := w.try("EVAL", refresh, "1", "x", "me", lease.Milliseconds()); err != nil {
+							t.Error(err)
+						}
 					}
 				}
 			}()

@@ -60,15 +60,20 @@ func (w *world) client(options ...holdfast.ClientOption) (*holdfast.Client, *mem
 // do executes a command as the model of a peer does, and returns its reply.
 func (w *world) do(args ...any) any {
 	w.t.Helper()
-	var words []string
-	for _, arg := range args {
-		words = append(words, fmt.Sprint(arg))
-	}
-	reply, err := w.server.Do(words...)
+	reply, err := w.try(args...)
 	if err != nil {
-		w.t.Fatalf("%v: %v", words, err)
+		w.t.Fatalf("%v: %v", args, err)
 	}
 	return reply
+}
+
+// try executes a command, in any goroutine.
+func (w *world) try(args ...any) (any, error) {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = fmt.Sprint(arg)
+	}
+	return w.server.Do(words...)
 }
 
 // eval runs a script of a peer's model on one key.
