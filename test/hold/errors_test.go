@@ -115,7 +115,7 @@ func TestAContextEndsWithAnotherCallsError(t *testing.T) {
 		// While it waits for its owner's turn.
 		ctx, end := context.WithCancelCause(s.ctx)
 		kit.Next(s.d, "acquire", memdriver.Fault{DelayRequest: 300 * time.Millisecond})
-		first, second := s.waits(ctx), s.waits(ctx, holdfast.Wait(time.Minute))
+		first, second := s.begin(ctx), s.begin(ctx, holdfast.Wait(time.Minute))
 		began := time.Now()
 		end(cause)
 		for _, call := range []<-chan kit.Result{first, second} {
@@ -208,7 +208,7 @@ func (s *stage) behind(faults func(call driver.Call) memdriver.Fault, waits ...t
 	s.Helper()
 	h := s.heldByOther()
 	for i, wait := range waits {
-		got = append(got, s.waits(background, holdfast.Wait(wait)))
+		got = append(got, s.begin(background, holdfast.Wait(wait)))
 		if i == 0 {
 			time.Sleep(time.Second)
 			s.d.SetFaults(faults)

@@ -325,8 +325,8 @@ func TestAttemptBehindALaterRelease(t *testing.T) {
 			"acquire": {{DelayRequest: 250 * time.Millisecond}}, // it is sent again after 100 ms
 			"release": {{LoseReply: true}},
 		})
-		slow := s.waits(s.ctx)
-		last := s.waits(s.ctx)         // until the other one is over, and then gives back
+		slow := s.begin(s.ctx)
+		last := s.begin(s.ctx)         // until the other one is over, and then gives back
 		one := kit.Aside(inner.Unlock) // this one, whose answer is lost,
 		held := <-slow
 		time.Sleep(200 * time.Millisecond)                     // and after the attempt has arrived

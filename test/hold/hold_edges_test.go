@@ -141,7 +141,7 @@ func TestTryLockIsBounded(t *testing.T) {
 		"same owner in line": func(s *stage) func() {
 			h := s.heldByOther()
 			time.AfterFunc(time.Minute, func() { s.Unlock(h) })
-			waits := s.waits(s.ctx)
+			waits := s.begin(s.ctx)
 			return func() {
 				got := <-waits
 				s.Unlock(s.Must(got.Hold, got.Err))

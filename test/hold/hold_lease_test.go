@@ -190,7 +190,7 @@ func TestUnacknowledgedGrantIsGivenBack(t *testing.T) {
 		}
 		s.Server.SetReplicas(1)
 		h := s.heldByOther()
-		failed := s.waits(background)
+		failed := s.begin(background)
 		time.Sleep(time.Second)
 		s.Unlock(h)
 		kit.WantError(s.T, (<-failed).Err, holdfast.ErrNotReplicated)

@@ -118,7 +118,7 @@ func TestStaleMinHold(t *testing.T) {
 		kit.Next(s.d, "retain", memdriver.Fault{DelayReply: 500 * time.Millisecond})
 		go s.Unlock(h)
 		time.Sleep(100 * time.Millisecond)
-		failed := s.waits(ctx) // it comes while the release is under way
+		failed := s.begin(ctx) // it comes while the release is under way
 		time.Sleep(time.Second)
 		kit.Every(s.d, "acquire", memdriver.Fault{DelayReply: time.Second})
 		s.Do("DEL", "x") // who waits is not told, and asks within a second

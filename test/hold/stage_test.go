@@ -105,8 +105,8 @@ func (s *stage) heldByOther() *holdfast.Hold {
 	return s.Must(s.rival.Lock(background))
 }
 
-// waits begins a Lock, and returns what comes of it.
-func (s *stage) waits(ctx context.Context, options ...holdfast.LockOption) <-chan kit.Result {
+// begin has the client lock x beside other calls, and returns what comes of it.
+func (s *stage) begin(ctx context.Context, options ...holdfast.LockOption) <-chan kit.Result {
 	return kit.Begin(func() (*holdfast.Hold, error) { return s.l.Lock(ctx, options...) })
 }
 

@@ -27,7 +27,7 @@ func TestS4_S5_S9_A12_NestedHoldsLeaveTheWriterAlone(t *testing.T) {
 		inner, one, two := s.Must(s.m.Lock(write.Context(), second)), s.nested(write, second), s.nested(write, second)
 		for _, h := range []*holdfast.Hold{two, one, inner} {
 			s.Unlock(h)
-			s.lives(29*time.Second, 30*time.Second)
+			s.wantTTL(29*time.Second, 30*time.Second)
 		}
 		if did, err := s.m.RLocker().ForceUnlock(background); did || err != nil {
 			s.Errorf("ForceUnlock of readers: %v, %v", did, err)
@@ -184,7 +184,7 @@ func TestForcedReadersTakeTheirTimeWithThem(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		h := s.read(s.other, holdfast.FixedLease(5*time.Second))
 		kit.OK(s.T, <-forced)
-		s.lives(4*time.Second, 5*time.Second)
+		s.wantTTL(4*time.Second, 5*time.Second)
 		s.WantReply("0", "HEXISTS", "x", crashed)
 		kit.WantError(s.T, long.Unlock(), holdfast.ErrLost)
 		s.Unlock(h)

@@ -35,7 +35,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 		if got := j.ReadNoMore(); got != "0" {
 			s.Errorf("their reader is the last: %s", got)
 		}
-		s.lives(30*time.Second, 30*time.Second)
+		s.wantTTL(30*time.Second, 30*time.Second)
 		s.Unlock(h)
 		s.WantReply("", "KEYS", "*")
 
@@ -67,7 +67,7 @@ func TestRedissonOnTheOtherSide(t *testing.T) {
 		h = s.read(s.m)
 		time.Sleep(2 * time.Second)
 		s.Unlock(h)
-		s.lives(25*time.Second, 30*time.Second)
+		s.wantTTL(25*time.Second, 30*time.Second)
 		h = s.lock(s.m, holdfast.Wait(35*time.Second))
 		synctest.Wait() // who has waited for one of Redisson's listens no more, or this release is left to it
 		s.Unlock(h)
@@ -104,7 +104,7 @@ func TestRedisson3ReadsWithoutKeys(t *testing.T) {
 		}
 		s.Do("PEXPIRE", "x", "600000") // ours
 		s.Unlock(h)
-		s.lives(30*time.Second, 30*time.Second)
+		s.wantTTL(30*time.Second, 30*time.Second)
 		refused()
 		found, err := s.m.RLocker().Inspect(background)
 		if err != nil || len(found.Holders) != 1 || found.Holders[0].Owner.String() != j.Owner {
@@ -150,7 +150,7 @@ func TestS8_RedissonsRenewalIsSetRight(t *testing.T) {
 					j.RenewReads()
 					s.Do("PEXPIRE", key, "30000")
 				}
-				s.lives(30*time.Second, 30*time.Second)
+				s.wantTTL(30*time.Second, 30*time.Second)
 				for range 2 {
 					time.Sleep(time.Minute)
 					promised := time.Until(h.Deadline())

@@ -66,8 +66,8 @@ func (s *stage) lostAfter(h *holdfast.Hold, start time.Time, least, most time.Du
 	_ = h.Unlock() // it is lost
 }
 
-// lives checks for how long the lock lives.
-func (s *stage) lives(least, most time.Duration) {
+// wantTTL checks for how long the lock lives.
+func (s *stage) wantTTL(least, most time.Duration) {
 	s.Helper()
 	if ttl := s.PTTL("x"); ttl < least || ttl > most {
 		s.Errorf("the lock lives for %v", ttl)
