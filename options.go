@@ -161,7 +161,8 @@ func WithoutHandOver() ClientOption {
 // that was replaced grants nothing, and fencing tokens rise whatever the servers' clocks say. Renewals do not wait: a lock
 // may end earlier after a failover, and the next renewal tells its holder.
 //
-// The timeout is 1 ms at least and is added to [WithTimeout]'s. While a needed replica is away, every try takes that long.
+// The timeout is 1 ms at least and is added to [WithTimeout]'s. While a needed replica is away, every try takes that long, also
+// one that its caller has given up; [Client.Close] fails if that is not over within WithTimeout's.
 // The default sends no WAIT. Redisson: Config.setCheckLockSyncedSlaves and setSlavesSyncTimeout, with which one
 // acknowledgement is enough.
 func WithReplicaAck(n int, timeout time.Duration) ClientOption {

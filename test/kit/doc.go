@@ -35,8 +35,8 @@
 //	otel        that module, on the server in memory
 //	shortway    how much code a free Lock passes through
 //
-// The packages quickstart, fencing and pictures are no tests: the README's program, resources that check
-// tokens, and a command that takes the pictures in docs/looks.
+// What the others are for: quickstart is the README's program, fencing has resources that check tokens, and
+// pictures is a command that takes the pictures in docs/looks.
 //
 // # Which helper
 //

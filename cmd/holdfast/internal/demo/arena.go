@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 // actor is one who takes a lock again and again, with a client of its own.
@@ -130,7 +131,7 @@ func (a *arena) tally() string {
 	if a.together {
 		return fmt.Sprintf("at most %d at once", most(a.spans))
 	}
-	return fmt.Sprintf("%2d hand-overs", a.handOvers())
+	return fmt.Sprintf("%13s", text.Count(a.handOvers(), "hand-over"))
 }
 
 // handOvers counts how often the lock went from one actor to another.
