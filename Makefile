@@ -152,7 +152,7 @@ tails: need-redis ## measure how long waiting takes when something dies, and wri
 # The race detector does not bear fake time on several processors: see internal/faketime.
 SCHEDULES = GOGC=$(FEWER_GCS) $(TEST) -count=1 -cpu 1 ./robustness
 
-.PHONY: robustness robustness-short robustness-long mutants trials trials-short models fuzz fuzz-short soak soak-short
+.PHONY: robustness robustness-short robustness-long mutants trials trials-short models fuzz fuzz-short soak soak-chart soak-short
 robustness: ## run random programs and faults under fake time for a minute, and check what came of them
 	$(SCHEDULES) -timeout 10m -for 1m
 
@@ -193,6 +193,9 @@ models: ## visit every state of three small models of the lock, and show what go
 SOAK = cd robustness/soak && mkdir -p $(BIN)/tests && $(TEST) -c -o $(BIN)/tests/soak.test . && $(BIN)/tests/soak.test -test.v -test.timeout
 soak: need-redis ## use every kind of lock for an hour, with faults, and look whether anything grows: make soak FOR=4h SEED=7
 	$(SOAK) 0 -test.run TestSoak -for $(or $(FOR),1h) -seed $(or $(SEED),1)
+
+soak-chart: ## draw for docs/robustness.md what make soak has printed: make soak-chart LOG=soak.log
+	$(GO) run ./bench/soakchart docs/robustness/soak.svg < $(LOG)
 
 soak-short: need-redis ## soak for two minutes, and 10,000 calls that are cancelled
 	$(SOAK) 15m -for 2m -cycles 10000

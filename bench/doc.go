@@ -29,5 +29,5 @@
 //	crews                 processes, and how they are told what to do
 //	places                servers, clusters, rooms, and what they have spent
 //
-// Package tails is another measurement, of what faults cost.
+// Package tails is another measurement, of what faults cost. Command soakchart draws what the soak of robustness/ has counted.
 package main
