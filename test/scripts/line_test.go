@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -472,12 +473,14 @@ func TestSharded(t *testing.T) {
 			hears := s.actor("hears")
 			channel := s.grants(hears)
 			s.wrong("hears", "listens on", channel, protocol.LineKey(s.name)+":"+strings.TrimSuffix(hears.owner, ":257"))
-			sub := rdb.SSubscribe(background, channel)
+			ctx, cancel := context.WithTimeout(background, 10*time.Second)
+			defer cancel()
+			sub := rdb.SSubscribe(ctx, channel)
 			defer func() { kit.OK(t, sub.Close()) }()
-			_, err := sub.Receive(background)
+			_, err := sub.Receive(ctx)
 			kit.OK(t, err)
 			s.play(story)
-			if m, err := sub.ReceiveMessage(background); err != nil || m.Payload != "n" {
+			if m, err := sub.ReceiveMessage(ctx); err != nil || m.Payload != "n" {
 				t.Errorf("%v, %v", m, err)
 			}
 		})
