@@ -195,7 +195,7 @@ soak: need-redis ## use every kind of lock for an hour, with faults, and look wh
 	$(SOAK) 0 -test.run TestSoak -for $(or $(FOR),1h) -seed $(or $(SEED),1)
 
 soak-chart: ## draw for docs/robustness.md what make soak has printed: make soak-chart LOG=soak.log
-	$(GO) run ./bench/soakchart docs/robustness/soak.svg < $(LOG)
+	$(GO) run ./bench/soakchart docs/robustness/soak.svg < $(or $(LOG),$(error say which: make soak-chart LOG=soak.log))
 
 soak-short: need-redis ## soak for two minutes, and 10,000 calls that are cancelled
 	$(SOAK) 15m -for 2m -cycles 10000

@@ -125,7 +125,8 @@ func (s *side) release(ch ledger.Change) script.Request {
 // released puts the answer to a release into effect.
 func (s *side) released(res call.Result, ch ledger.Change) {
 	s.account.mu.Lock()
-	if s.account.failure = nil; res.Err != nil {
+	s.account.failure = nil
+	if res.Err != nil {
 		s.account.failure = ForUser(res.Why())
 		if len(res.Unknown) > 0 {
 			s.Unanswered(ch)
