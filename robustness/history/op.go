@@ -107,7 +107,8 @@ type Op struct {
 	N      int   `json:"n,omitempty"` // permits, or a latch's count
 	Token  int64 `json:"token,omitempty"`
 	// Until is: of Release, Detach and Ended, the hold's deadline; of Force, until when it may end holds; of
-	// Unanswered, and of an Acquire or Adopt that failed, until when it may take the lock.
+	// Unanswered, and of an Acquire or Adopt that failed, until when it may take the lock; of one that waited and was granted,
+	// until when its place in line may be granted the lock once more.
 	Until Moment `json:"until,omitempty"`
 }
 

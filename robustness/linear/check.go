@@ -250,7 +250,7 @@ func (l *lock) excuse(op *history.Op) excuse {
 	case op.Kind == history.Acquire && failed:
 		return excuse{op, l.hinders(op), until}
 	case op.Kind == history.Acquire && l.InLine && !op.Try:
-		return excuse{op, op.Invoke, op.Return}
+		return excuse{op, op.Invoke, max(op.Return, op.Until)}
 	}
 	return excuse{}
 }

@@ -24,7 +24,8 @@
 // Refusals of those who have waited: what they are told was true at the last answer from
 // Redis, which may be older than their call. Refusals of those who try while others stand in line for
 // a lock, or for permits, or wait to write: they are refused so that the others have their turn, and a lock
-// may be granted to one who waits and does not hear of it.
+// may be granted to one who waits and does not hear of it. So may it be for some time after the wait: who was passed the
+// lock inside a process has yet to leave the line.
 //
 // # Bounds
 //

@@ -72,6 +72,8 @@ func TestModels(t *testing.T) {
 		"mutex: refused after an unknown":       {model: Mutex, ops: ops{call(history.Acquire, 1, 2, history.Unknown), refusal(5, 6)}},
 		"mutex: ... which is over":              {model: Mutex, ops: ops{call(history.Acquire, 1, 2, history.Unknown, until(4)), refusal(5, 6)}, illegal: true},
 		"mutex: refused after unanswered":       {model: Mutex, ops: ops{call(history.Unanswered, 1, 1, history.Unknown, until(8)), refusal(5, 6)}},
+		"mutex: refused, as a place stands":     {model: Mutex, ops: ops{grant(1, 2, until(6)), release(1, 3, 4), refusal(5, 6)}},
+		"mutex: ... which is given back":        {model: Mutex, ops: ops{grant(1, 2, until(6)), release(1, 3, 4), refusal(7, 8)}, illegal: true},
 		"mutex: refused before an unknown":      {model: Mutex, ops: ops{refusal(1, 2), call(history.Acquire, 5, 6, history.Unknown)}, illegal: true},
 		"mutex: granted beside an open acquire": {model: Mutex, ops: ops{call(history.Acquire, 1, history.Never, history.Open), grant(3, 4)}},
 		"mutex: granted after a loss":           {model: Mutex, ops: ops{grant(1, 2), lost(1, 5), grant(3, 6)}},

@@ -234,10 +234,13 @@ func (r *Run) taken(c Client, op history.Op, in *Hold, acquire func() (*holdfast
 	}
 	outcome := OutcomeOf(err, op.Try && !r.Kind.Split)
 	r.Log.End(noted, outcome, func(op *history.Op) {
-		if h != nil {
-			op.Token = h.Token()
-		} else {
+		if h == nil {
 			op.Until = op.Return + history.Moment(r.standsOn())
+			return
+		}
+		op.Token = h.Token()
+		if !op.Try {
+			op.Until = op.Return + history.Moment(r.leaves())
 		}
 	})
 	r.World.Tracef("%v: %v", noted, err)

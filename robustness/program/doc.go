@@ -66,6 +66,10 @@ func (r *Run) standsOn() time.Duration {
 	return 500 * time.Millisecond
 }
 
+// leaves is for how long the place in line of one who was granted may stand, if each call was answered at once: a release
+// inside a process can pass the lock on to it, and its place is given back only then.
+func (r *Run) leaves() time.Duration { return r.standsOn() / 10 }
+
 // Stop has actors end what they have begun, and return.
 func (r *Run) Stop() { r.stopping.Store(true) }
 
