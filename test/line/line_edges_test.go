@@ -461,7 +461,7 @@ func TestLineEdgeOutsideInTurns(t *testing.T) {
 		for _, others := range []int{1, 2, 4} {
 			fake(t, kindNamed(kind), func(s *stage) {
 				const lined, stay = 3, time.Millisecond
-				ctx, end := context.WithTimeout(background, 600*time.Millisecond)
+				ctx, end := context.WithTimeout(background, 2*time.Second)
 				defer end()
 				counts := make([]atomic.Int64, lined+others)
 				var all sync.WaitGroup
