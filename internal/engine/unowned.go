@@ -110,7 +110,9 @@ func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Resul
 		if res.Err == nil {
 			break
 		}
-		if !res.WorthRepeating() || e.Closing.Err() != nil || mono.Now() > end {
+		// What an owner leaves ends with its lease, so a client that closes stops there. Nothing ends what else is left, so Close waits for that.
+		over := mono.Now() > end || owner != "" && e.Closing.Err() != nil
+		if over || !res.WorthRepeating() {
 			e.Failed(l, owner, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why())))
 			break
 		}

@@ -158,6 +158,52 @@ func TestSemaphoreMakesUpForAnOutage(t *testing.T) {
 	})
 }
 
+// A client that closes goes on with what is to be given back, or counted, for as long as Close may take. Close says if that was
+// not enough: nobody else does it.
+func TestCloseGoesOnWithCleanUps(t *testing.T) {
+	for name, row := range map[string]struct {
+		kind, script string
+		had, want    string // what stands at x before, and once it is done
+		begin        func(s *stage, c *holdfast.Client)
+	}{
+		"what a cancelled acquire took": {"semaphore", "undo", "5", "5", func(s *stage, c *holdfast.Client) {
+			ctx, cancel := context.WithTimeout(background, time.Millisecond)
+			defer cancel()
+			kit.WantError(s.T, c.NewUnleasedSemaphore("x").TryAcquire(ctx, 2), context.DeadlineExceeded)
+		}},
+		"a release": {"semaphore", "add", "4", "5", func(s *stage, c *holdfast.Client) {
+			wantBackend(s.T, c.NewUnleasedSemaphore("x").Release(1))
+		}},
+		"a count": {"latch", "down", "5", "4", func(s *stage, c *holdfast.Client) { wantBackend(s.T, c.NewLatch("x").CountDown()) }},
+	} {
+		for away, says := range map[time.Duration]error{7 * time.Second: nil, time.Minute: context.DeadlineExceeded} {
+			t.Run(fmt.Sprint(name, " ", away), func(t *testing.T) {
+				on(t, row.kind, 5, func(s *stage) {
+					c, err := holdfast.New(s.d, holdfast.WithoutIdentity())
+					kit.OK(s.T, err)
+					s.Do("SET", "x", row.had)
+					s.d.SetFaults(func(call driver.Call) memdriver.Fault {
+						return memdriver.Fault{LoseRequest: call.Script.Name() == row.script, LoseReply: true}
+					})
+					row.begin(s, c)
+					time.AfterFunc(away, func() { s.d.SetFaults(nil) })
+					time.Sleep(5 * time.Second) // its first call in the background is over before Close has to be
+					start := time.Now()
+					if err := c.Close(); !errors.Is(err, says) {
+						s.T.Errorf("Close: %v, want %v", err, says)
+					}
+					if within(s.T, start, 0, holdfast.DefaultTimeout); says == nil {
+						s.WantReply(row.want, "GET", "x")
+					}
+					if s.Do("DEL", "x"); row.kind == "semaphore" {
+						s.Do("SET", "x", "5")
+					}
+				})
+			})
+		}
+	}
+}
+
 // A9: nothing but its end removes a semaphore's time to live.
 func TestA9_TimeToLiveStays(t *testing.T) {
 	on(t, "", 0, func(w *stage) {
