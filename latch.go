@@ -75,7 +75,7 @@ func (l *Latch) Inspect(ctx context.Context) (State, error) {
 
 // Await waits until the count is zero, the latch is deleted or expires, ctx ends, or [Wait] runs out. It looks when zero
 // is announced, whenever its subscription is confirmed, and every three seconds. If the latch is set anew before it has
-// looked, it returns all the same, unless Redisson did both.
+// looked again, it returns all the same, unless Redisson did both. Before Redis has answered it once it cannot know.
 //
 // The error matches [ErrNotZero] if Wait ran out; ctx.Err() and the context's cause if ctx ended; [*BackendError];
 // [ErrClosed] or [ErrInvalid]. Redisson: await.
