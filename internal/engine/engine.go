@@ -157,13 +157,16 @@ var ErrKept = errors.New("Redis does not take everything back") //nolint:staticc
 func (e *Engine) Close(ctx context.Context) error {
 	e.drain()
 	e.close()
+	again := e.Life.Err() != nil // what is left was said
 	var all []*account
 	e.each(func(a *account) { all = append(all, a) })
-	evicted := slices.DeleteFunc(all, func(a *account) bool { return !a.evict() })
+	for _, a := range all {
+		a.evict()
+	}
 	e.Presence.Withdraw()
 	err := e.Tasks.Wait(ctx)
-	for i := 0; err == nil && i < len(evicted); i++ {
-		err = evicted[i].owes()
+	for i := 0; err == nil && !again && i < len(all); i++ {
+		err = all[i].owes() // also of what was to be given back before
 	}
 	e.die()
 	stopped := make(chan struct{})

@@ -110,8 +110,9 @@ func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Resul
 		if res.Err == nil {
 			break
 		}
-		// What an owner leaves ends with its lease, so a client that closes stops there. Nothing ends what else is left, so Close waits for that.
-		over := mono.Now() > end || owner != "" && e.Closing.Err() != nil
+		// A client that closes stops where Redis refuses what an owner leaves: Close says so, and it ends with its lease. Nothing
+		// ends what else is left.
+		over := mono.Now() > end || owner != "" && e.Closing.Err() != nil && call.Code(res.Why()) != ""
 		if over || !res.WorthRepeating() {
 			e.Failed(l, owner, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why())))
 			break

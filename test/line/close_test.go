@@ -128,6 +128,41 @@ func TestCloseSaysWhatIsKept(t *testing.T) {
 	}
 }
 
+// So it does if that was to be given back before: by an Unlock, or after an acquire that was not answered.
+func TestCloseSaysWhatWasKeptBefore(t *testing.T) {
+	for what, begin := range map[string]func(w *kit.World, d *memdriver.Driver, l kit.AnyLock){
+		"an unlock": func(w *kit.World, d *memdriver.Driver, l kit.AnyLock) {
+			h := w.Must(l.Lock(background))
+			kit.Away(d)
+			if err := h.Unlock(); err == nil {
+				w.T.Error("Unlock says nothing")
+			}
+		},
+		"an acquire": func(w *kit.World, d *memdriver.Driver, l kit.AnyLock) {
+			ctx, cancel := context.WithTimeout(background, time.Millisecond)
+			defer cancel()
+			d.SetFaults(func(call driver.Call) memdriver.Fault {
+				return memdriver.Fault{LoseReply: call.Script.Name() == "acquire", LoseRequest: call.Script.Name() != "acquire"}
+			})
+			kit.Fails(w.T, context.DeadlineExceeded)(l.TryLock(ctx))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
+				c, d := w.Known()
+				begin(w, d, w.Lock(c))
+				time.Sleep(5 * time.Second) // a call of it is over before Close has to be
+				start := time.Now()
+				if err := c.Close(); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Close: %v", err)
+				}
+				kit.Took(t, time.Since(start), 0, holdfast.DefaultTimeout, "Close took %v")
+				time.Sleep(time.Hour) // the lease, and what the client has said of itself
+			})
+		})
+	}
+}
+
 // Where nothing reaches Redis, what Close has to give back may end with its lease before Close gives up: then nothing is left.
 func TestCloseOutlivesTheLease(t *testing.T) {
 	for lease, want := range map[time.Duration]error{30 * time.Second: context.DeadlineExceeded, time.Second: nil} {
