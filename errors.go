@@ -42,7 +42,8 @@ var (
 	// ErrNotReplicated: fewer replicas than [WithReplicaAck] asks for have acknowledged the acquire in time. It is given
 	// back.
 	ErrNotReplicated = lockerr.NotReplicated
-	// ErrClosed: the client is closed, or was closed during the call.
+	// ErrClosed: the client is closed, or was closed during the call. What was under way then may have had its effect; that of an
+	// acquire is undone.
 	ErrClosed = lockerr.Closed
 	// ErrNotZero: a latch's count had not come to zero when [Wait] ran out.
 	ErrNotZero = lockerr.NotZero
