@@ -885,6 +885,11 @@ var mutants = []mutant{
 		new: "false and",
 	},
 	{
+		name: "permit line: for whom permits are kept sleeps beside them", in: "permits_acquire.lua", suite: tests(line, "TestPermitLineKeptForOneOutside"),
+		old: "again = 1 --",
+		new: "again = again --",
+	},
+	{
 		name: "permit line: one in line for one permit keeps others from more", in: "permits_acquire.lua", suite: tests(permits, "TestManyAreNotStarvedByOnes"),
 		old: "if place and (place > 0 or n == 1) then",
 		new: "if false then",

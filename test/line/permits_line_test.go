@@ -300,3 +300,26 @@ func TestPermitLineOfOneOutside(t *testing.T) {
 		s.release(outside.Within(s.T, released, 100*time.Millisecond))
 	})
 }
+
+// One outside the line is refused since the first in line wants more than are left to it, and from then on as many as it wants are kept for
+// it. It has them at once, or permits that are free would wait until it asks by itself, and the whole line with them.
+func TestPermitLineKeptForOneOutside(t *testing.T) {
+	fakePermits(t, 5, func(s *stage) {
+		outside := func(n int) *kit.Standing {
+			c, d := s.outside()
+			w := kit.WaitWith(c, d, background, func(ctx context.Context) (*holdfast.Hold, error) {
+				return c.NewPermitSemaphore("x").Acquire(ctx, n)
+			})
+			time.Sleep(time.Millisecond)
+			return w
+		}
+		h := s.holdOf(5)
+		first, second := outside(5), outside(3)
+		in := s.waitFor(5)
+		// The second one asks, and is refused, before the first one has them; and again before the one in line does, which is told to wait for a moment.
+		kit.Next(first.D, "acquire", memdriver.Fault{DelayRequest: 500 * time.Microsecond})
+		h = first.Within(s.T, s.release(h), 50*time.Millisecond)
+		h = second.Within(s.T, s.release(h), 50*time.Millisecond)
+		s.release(in.Within(s.T, s.release(h), 50*time.Millisecond))
+	})
+}

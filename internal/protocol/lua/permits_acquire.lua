@@ -126,6 +126,9 @@ if missing > 0 and not mine and not (open and free - missing >= kept + leaves) t
     stand_down(KEYS[3], ARGV[6])
   elseif #me > 1 and n <= free + held then
     stand_next(KEYS[3], ARGV[6], n)
+    if free - missing >= leaves and reservation(KEYS[3]) == ARGV[6] then
+      again = 1 -- from now on they are kept for it, so nobody has them before it has asked
+    end
   end
   local exists = redis.call('EXISTS', KEYS[1])
   return {0, at, pttl, '', again, place or -1, new == 1 and 1 or 0, listens, free, held, kept, exists}
