@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,16 +158,16 @@ var ErrKept = errors.New("Redis does not take everything back") //nolint:staticc
 func (e *Engine) Close(ctx context.Context) error {
 	e.drain()
 	e.close()
-	again := e.Life.Err() != nil // what is left was said
 	var all []*account
 	e.each(func(a *account) { all = append(all, a) })
-	for _, a := range all {
-		a.evict()
-	}
+	evicted := slices.DeleteFunc(all, func(a *account) bool { return !a.evict() })
 	e.Presence.Withdraw()
 	err := e.Tasks.Wait(ctx)
-	for i := 0; err == nil && !again && i < len(all); i++ {
-		err = all[i].owes() // also of what was to be given back before
+	for _, a := range evicted {
+		if why := a.owes(); why != nil {
+			err = why
+			break
+		}
 	}
 	e.die()
 	stopped := make(chan struct{})
@@ -179,7 +180,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-stopped:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return cmp.Or(err, ctx.Err())
 	}
 }
 

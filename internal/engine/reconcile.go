@@ -353,8 +353,8 @@ func (a *account) tryAgain() {
 	})
 }
 
-// evict gives back every hold of the owner because the client closes.
-func (a *account) evict() {
+// evict gives back every hold of the owner because the client closes. It reports whether there was one.
+func (a *account) evict() bool {
 	counts := 0
 	a.mu.Lock()
 	for s := range a.opened {
@@ -371,12 +371,13 @@ func (a *account) evict() {
 	}
 	a.mu.Unlock()
 	if counts == 0 {
-		return
+		return false
 	}
 	a.releaseLater()
 	for range counts {
 		a.unref()
 	}
+	return true
 }
 
 // owes returns why something is still to be given back, whose lease has not run out; nil if there is nothing. Where Redis has

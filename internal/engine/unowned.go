@@ -110,8 +110,7 @@ func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Resul
 		if res.Err == nil {
 			break
 		}
-		// A client that closes stops where Redis refuses what an owner leaves: Close says so, and it ends with its lease. Nothing
-		// ends what else is left.
+		// While the client closes, what Redis refuses is not tried again if it ends with its lease. Nothing ends what has no owner.
 		over := mono.Now() > end || owner != "" && e.Closing.Err() != nil && call.Code(res.Why()) != ""
 		if over || !res.WorthRepeating() {
 			e.Failed(l, owner, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why())))

@@ -269,6 +269,16 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
+		name: "close: what a call has left is given up after one call more", in: "Lock.repeat", suite: tests(permits, "TestCloseGoesOnWithCleanUps"),
+		old: `owner != "" && e.Closing.Err() != nil && call.Code(res.Why()) != ""`,
+		new: "e.Closing.Err() != nil",
+	},
+	{
+		name: "close: what an owner has left is given up after one call more", in: "Lock.repeat", suite: tests(line, "TestCloseSaysWhatWasKeptBefore"),
+		old: ` && call.Code(res.Why()) != ""`,
+		new: "",
+	},
+	{
 		name: "close: what has ended with its lease is owed", in: "owes", suite: tests(line, "TestCloseOutlivesTheLease"),
 		old: "mono.Now() >= a.ledger.KeyEnd()",
 		new: "false",
