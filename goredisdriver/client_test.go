@@ -144,6 +144,33 @@ func TestPoolTaken(t *testing.T) {
 	}
 }
 
+// TestPoolTakenInSilence has a silent server keep all connections. Nobody is told that the program's own commands do.
+func TestPoolTakenInSilence(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := New(closeLater(t, redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: 1})))
+	call := driver.Call{Script: incr, Keys: []string{"k"}}
+	if _, err := d.Eval(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	taken := 0
+	for range 4 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		_, err := d.Eval(ctx, call)
+		cancel()
+		if text := fmt.Sprint(err); strings.Contains(text, "raise PoolSize") {
+			taken++
+			if !strings.Contains(text, "if the server answers") {
+				t.Error(text)
+			}
+		}
+	}
+	if taken == 0 {
+		t.Error("there was always a connection")
+	}
+}
+
 // TestLeftUnsent has a caller leave while its connection is being made. The call is not sent when that stands.
 func TestLeftUnsent(t *testing.T) {
 	t.Parallel()

@@ -111,8 +111,9 @@ func (s *sender) whyUnsent(ctx context.Context, err error) error {
 		err = errNoConnection
 	}
 	if errors.Is(err, redis.ErrPoolTimeout) || late && s.isPoolTaken() {
-		return fmt.Errorf("%w: commands of the program hold all connections of the Redis client's pool: "+
-			"raise PoolSize, or give holdfast a Redis client of its own", err)
+		// Whose commands have them nobody knows: they may be our own, to a server that is silent.
+		return fmt.Errorf("%w: all connections of the Redis client's pool are in use: "+
+			"if the server answers, raise PoolSize, or give holdfast a Redis client of its own", err)
 	}
 	if late && s.isFailover() {
 		return fmt.Errorf("%w: a Sentinel may be silent: set MaxRetries to -1, ReadTimeout to a second and DialTimeout to two, "+
