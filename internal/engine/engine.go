@@ -165,7 +165,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	err := e.Tasks.Wait(ctx)
 	for _, a := range evicted {
 		if why := a.owes(); why != nil {
-			err = why
+			err = why // it says more than that the time is over
 			break
 		}
 	}

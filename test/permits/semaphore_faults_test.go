@@ -192,10 +192,12 @@ func TestCloseGoesOnWithCleanUps(t *testing.T) {
 					if err := c.Close(); !errors.Is(err, says) {
 						s.T.Errorf("Close: %v, want %v", err, says)
 					}
-					if within(s.T, start, 0, holdfast.DefaultTimeout); says == nil {
+					within(s.T, start, 0, holdfast.DefaultTimeout)
+					if says == nil {
 						s.WantReply(row.want, "GET", "x")
 					}
-					if s.Do("DEL", "x"); row.kind == "semaphore" {
+					s.Do("DEL", "x")
+					if row.kind == "semaphore" {
 						s.Do("SET", "x", "5")
 					}
 				})

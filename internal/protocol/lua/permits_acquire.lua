@@ -125,8 +125,7 @@ if missing > 0 and not mine and not (open and free - missing >= kept + leaves) t
   if place and (place > 0 or n == 1) then
     stand_down(KEYS[3], ARGV[6])
   elseif #me > 1 and n <= free + held then
-    stand_next(KEYS[3], ARGV[6], n)
-    if free - missing >= leaves and reservation(KEYS[3]) == ARGV[6] then
+    if stand_next(KEYS[3], ARGV[6], n) and free - missing >= leaves then
       again = 1 -- from now on they are kept for it, so nobody has them before it has asked
     end
   end

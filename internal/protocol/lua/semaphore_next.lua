@@ -55,7 +55,7 @@ local function hold_back(key)
   end
 end
 
--- stand_next writes down who waits for how many, unless it is another one's turn.
+-- stand_next writes down who waits for how many, unless it is another one's turn, and reports whether it has.
 -- from semaphore_next: reservation, reserve, stretch, patience
 local function stand_next(key, who, n)
   local other, _, since = reservation(key)
@@ -64,6 +64,7 @@ local function stand_next(key, who, n)
   end
   if other == who then
     reserve(key, who, n, since, patience)
+    return true
   end
 end
 
