@@ -178,14 +178,17 @@ func (r *run) locker(name string) holdfast.Locker {
 	}
 }
 
-// sweep removes what is left of the locks, which is nothing unless something has
-// failed.
+// sweep removes what is left of the locks: whose turn it is, for a second, and more only if something has failed.
 func (r *run) sweep() *exit.Error {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepLimit)
 	defer cancel()
 	for _, name := range append(r.names, r.first) {
 		for _, key := range r.keys(name) { // one by one: on a cluster, keys of one call have one slot
-			if err := r.rdb.Del(ctx, key).Err(); err != nil {
+			err := r.rdb.Del(ctx, key).Err()
+			if key != name && redis.IsPermissionError(err) {
+				continue // nor has it been written: who lacks that right does not stand in line
+			}
+			if err != nil {
 				return exit.Because(exit.Unavailable, "it is not certain that nothing is left behind: locks whose names begin with %q end with their lease "+
 					"within %v; Redis (%s) cannot be used: %v", r.Prefix, r.Lease, r.Target, connect.Explain(err))
 			}
@@ -196,12 +199,13 @@ func (r *run) sweep() *exit.Error {
 
 // keys are all that a lock of the kind may have.
 func (r *run) keys(name string) []string {
+	inLine := []string{name, protocol.LineKey(name), protocol.AsksKey(name), protocol.TurnKey(name)}
 	switch r.Kind {
 	case Fair:
 		return []string{name, protocol.FairQueueKey(name), protocol.FairTimeoutsKey(name), protocol.FairHeartbeatsKey(name)}
 	case Read, Write:
-		return []string{name, protocol.ReservationKey(name)}
+		return append(inLine, protocol.ReservationKey(name))
 	default:
-		return []string{name}
+		return inLine
 	}
 }
