@@ -92,7 +92,7 @@ func (c *Client) Close() error {
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.engine.Drain()
 	err := c.awaitHolds(ctx)
-	return errors.Join(err, c.Close())
+	return joinOnce(err, c.Close())
 }
 
 // awaitHolds waits until nothing is held.
@@ -105,7 +105,7 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 		case ctx.Err() != nil:
 			ended := context.Cause(ctx)
 			if !errors.Is(ended, ctx.Err()) {
-				ended = errors.Join(ctx.Err(), ended)
+				ended = joinOnce(ctx.Err(), ended)
 			}
 			return fmt.Errorf("holdfast: Shutdown: %d still held, of %q: %w", len(live),
 				live[:min(len(live), namedHolds)], ended)

@@ -24,9 +24,10 @@ import (
 // Its mutex is taken after those of its parts, which tell it of their end.
 type composite struct {
 	name, label string
-	owner       Owner // of all parts; zero if they have several
-	hold        *Hold // what the caller gets
-	ctx         context.Context
+	owner       Owner           // of all parts; zero if they have several
+	hold        *Hold           // what the caller gets
+	caller      context.Context // of the acquire
+	ctx         context.Context // of the hold
 	cancel      context.CancelCauseFunc
 	of          int // how many parts there are
 	need        int // how many of them have to live
@@ -52,7 +53,7 @@ type composite struct {
 // it ends their acquiring, too.
 func newComposite(a *compositeAcquire) *composite {
 	c := &composite{
-		name: a.name, label: a.label, owner: a.owner, hold: &Hold{hooks: a.config.hooks},
+		name: a.name, label: a.label, owner: a.owner, hold: &Hold{hooks: a.config.hooks}, caller: a.caller,
 		of: len(a.parts), need: a.need, minHold: a.config.MinHold, changed: make(chan struct{}, 1),
 	}
 	c.hold.core = c
@@ -115,10 +116,10 @@ func (c *composite) join(part *Hold) {
 }
 
 // partFailed takes note that a part could not be acquired. What fails after the hold has ended has failed of that, and is
-// not noted; but after the end of the wait it is, since it says what has come of the part.
+// not noted; but after the end of the wait, or of the caller's context, it is, since it says what has come of the part.
 func (c *composite) partFailed(why error) {
 	c.mu.Lock()
-	if c.err() == nil || c.ended == nil && engine.OwnBound(context.Cause(c.ctx)) {
+	if c.err() == nil || c.ended == nil && (engine.OwnBound(context.Cause(c.ctx)) || engine.EndedByCaller(c.caller)) {
 		c.missed = append(c.missed, why)
 		c.checkQuorum(why)
 	}

@@ -138,10 +138,14 @@ func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 				break
 			}
 		}
+		before, began := a.err, time.Now()
 		if a.independent {
 			again, a.err = a.tryQuorum(bound)
 		} else {
 			again, a.err = a.tryInOrder(bound)
+		}
+		if before != nil && a.err != nil && engine.EndedByCaller(a.caller) && time.Since(began) < engine.Silence {
+			a.err = before // this try was too short to learn anything
 		}
 	}
 	if a.err == nil {
@@ -251,6 +255,9 @@ func isRefusal(err error) bool {
 	failed, ok := err.(*BackendError) //nolint:errorlint // itself
 	return ok && !failed.MayHaveRun || isAny(err, ErrLocked, ErrNoPermits, ErrReentrant, ErrInvalid)
 }
+
+// isBackend reports whether an error says that Redis has failed.
+func isBackend(err error) bool { return errors.As(err, new(*BackendError)) }
 
 // isAny reports whether an error matches one of several.
 func isAny(err error, targets ...error) bool {

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Sentinels for [errors.Is]. Somebody else has it, Redis failed or refused, and you gave
-// up are never the same error: the first is ErrLocked, the second a
-// [*BackendError], and the third matches the context's own error.
+// Sentinels for [errors.Is]. ErrLocked means that another owner holds the lock, a [*BackendError] that Redis failed or refused.
+// An error that matches the context's own means that the context ended; [errors.As] then finds the [*LockedError] or the
+// *BackendError that says what the call had met until then.
 var (
 	// ErrLocked: another owner holds the lock. [*LockedError] says which.
 	ErrLocked = lockerr.Locked
@@ -240,7 +241,8 @@ func (e *LostError) Unwrap() []error {
 }
 
 // BackendError is a call that Redis did not answer, or refused; or that has waited in vain for
-// an earlier call of the same owner, of which no refusal came.
+// an earlier call of the same owner, of which no refusal came. If a context ended such a call, the error also matches the
+// context's own.
 type BackendError struct {
 	// Op is what was asked for: acquire, release, renew, adopt, detach, downgrade, force, inspect, identify, leave, set,
 	// add, drain, count down, await, expire or delete.
@@ -256,11 +258,19 @@ type BackendError struct {
 }
 
 func (e *BackendError) Error() string {
-	ran := "it had no effect"
+	return fmt.Sprintf("holdfast: %s of %q failed (%s): %v", e.Op, e.Name, e.effect(), e.Err)
+}
+
+// reason is how Redis failed, without the name.
+func (e *BackendError) reason() string {
+	return fmt.Sprintf("%s failed (%s): %v", e.Op, e.effect(), e.Err)
+}
+
+func (e *BackendError) effect() string {
 	if e.MayHaveRun {
-		ran = "it may have had its effect"
+		return "it may have had its effect"
 	}
-	return fmt.Sprintf("holdfast: %s of %q failed (%s): %v", e.Op, e.Name, ran, e.Err)
+	return "it had no effect"
 }
 
 func (e *BackendError) Unwrap() error { return e.Err }
@@ -271,24 +281,37 @@ type refusal interface {
 	reason() string
 }
 
-// gaveUpError is the error of a call whose own context has ended while it was refused. It matches what err matches, and
-// so not [ErrLocked]. For [errors.As] it is the refusal, too.
+// gaveUpError is the error of a call that its own context ended. It matches what err matches, and not [ErrLocked]. For
+// [errors.As] it is also what was known then: why others had the lock, or how Redis failed.
 type gaveUpError struct {
-	err     error
-	refusal refusal
+	err error
+	why explanation
 }
 
-func (e *gaveUpError) Error() string { return e.err.Error() + ": " + e.refusal.reason() }
+// explanation is a [*LockedError], a [*PermitsError] or a [*BackendError].
+type explanation interface {
+	error
+	reason() string
+}
+
+func (e *gaveUpError) Error() string { return e.err.Error() + ": " + e.why.reason() }
 
 func (e *gaveUpError) Unwrap() error { return e.err }
 
-// As finds the refusal.
+// Is reports whether target is how Redis failed. What that says of contexts is about another one.
+func (e *gaveUpError) Is(target error) bool {
+	_, failed := e.why.(*BackendError)
+	return failed && target != context.Canceled && target != context.DeadlineExceeded && errors.Is(e.why, target)
+}
+
+// As finds the explanation, and the causes of a failure.
 func (e *gaveUpError) As(target any) bool {
 	switch target.(type) {
 	case **LockedError, **PermitsError:
-		return errors.As(e.refusal, target)
+		return errors.As(e.why, target)
 	}
-	return false
+	_, failed := e.why.(*BackendError)
+	return failed && errors.As(e.why, target)
 }
 
 // explained puts what to do before a server's refusal.
@@ -333,23 +356,33 @@ func (engineErrors) Backend(op, name string, mayHaveRun bool, why error) error {
 	return &BackendError{Op: op, Name: name, MayHaveRun: mayHaveRun, Err: explained(why)}
 }
 
-// GaveUp adds to the end of the caller's context what the last refusal says, if why is one or wraps one.
+// GaveUp adds to the end of the caller's context the explanation that why is or wraps, if there is one.
 func (engineErrors) GaveUp(err, why error) error {
 	var permits *PermitsError
 	var locked *LockedError
+	var failed *BackendError
 	switch {
 	case errors.As(why, &permits): // a LockedError, too
 		return &gaveUpError{err, permits}
 	case errors.As(why, &locked):
 		return &gaveUpError{err, locked}
+	case errors.As(why, &failed):
+		return &gaveUpError{err, failed}
 	}
 	return err
 }
 
-// several are errors that were joined by joinOnce.
+// several are errors that joinOnce has joined. Unlike those of [errors.Join] they stand on one line.
 type several struct{ errs []error }
 
-func (s *several) Error() string   { return errors.Join(s.errs...).Error() }
+func (s *several) Error() string {
+	texts := make([]string, len(s.errs))
+	for i, err := range s.errs {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
 func (s *several) Unwrap() []error { return s.errs }
 
 // joinOnce is [errors.Join], but says what one of them wraps only once: work that a loss has ended mostly returns the loss.

@@ -120,7 +120,7 @@ func (c *Client) withHolder(ctx context.Context, err error) error {
 	case *LockedError:
 		return c.named(ctx, refused)
 	case *gaveUpError:
-		locked, ok := refused.refusal.(*LockedError)
+		locked, ok := refused.why.(*LockedError)
 		if !ok {
 			return err
 		}

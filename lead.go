@@ -106,7 +106,7 @@ func campaign(ctx context.Context, l Locker, f func(ctx context.Context, hold *H
 	case err == nil:
 		return ctx.Err() == nil, released
 	case errors.As(err, &stop):
-		return ctx.Err() == nil, errors.Join(stop.err, released)
+		return ctx.Err() == nil, joinOnce(stop.err, released)
 	}
 	return false, joinOnce(err, released)
 }

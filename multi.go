@@ -3,7 +3,6 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -179,7 +178,7 @@ func (m *MultiLock) Inspect(ctx context.Context) (State, error) {
 		state.Parts[i], err = one.Inspect(ctx)
 		return err
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := joinOnce(errs...); err != nil {
 		return State{}, err
 	}
 	ttls := make([]time.Duration, len(m.parts))

@@ -95,20 +95,25 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 	return false, nil
 }
 
-// afterWait is the longest that a RedLock takes, when its wait is over, to hear why, and to give back what it has got.
+// afterWait is the longest that a RedLock takes, when its wait is over or its context has ended, to hear why, and to give back what it has got.
 const afterWait = 100 * time.Millisecond
 
 // withoutQuorum gives back what a try has got, and says why that is too little, and whether to ask again: others have
 // been found to hold the lock, so enough servers have worked.
 func (a *compositeAcquire) withoutQuorum(bound context.Context, c *composite) (again bool, err error) {
 	giveUp, before := bound, error(nil)
-	if bound.Err() != nil && !engine.EndedByCaller(a.caller) {
+	if bound.Err() != nil {
 		grace, stop := context.WithTimeout(context.WithoutCancel(a.caller), afterWait)
 		defer stop()
-		giveUp = grace
-		if c.abandon() {
+		switch {
+		case engine.EndedByCaller(a.caller):
+			c.awaitAll(grace)
+		case c.abandon():
 			before = a.err
 			c.awaitAll(grace)
+			fallthrough
+		default:
+			giveUp = grace
 		}
 	}
 	err = a.quorumFailure(c, before)
@@ -154,11 +159,13 @@ func (a *compositeAcquire) quorumFailure(c *composite, before error) error {
 		return locked
 	case before != nil && withReason <= spare:
 		return before
+	case silent == 0 && engine.EndedByCaller(a.caller) && !slices.ContainsFunc(failed, isBackend):
+		return context.Cause(a.caller) // the servers may just have been about to reply
 	case silent > 0:
 		failed = append(failed, fmt.Errorf("%d of them had not answered yet", silent))
 	}
 	return &BackendError{
 		Op: engine.OpAcquire, Name: a.name,
-		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", live, len(a.parts), a.need, errors.Join(failed...)),
+		Err: fmt.Errorf("%d of %d servers have granted it, %d are needed: %w", live, len(a.parts), a.need, joinOnce(failed...)),
 	}
 }

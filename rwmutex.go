@@ -131,7 +131,7 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	switch err := write.Unlock(); {
 	case errors.Is(err, ErrLost), errors.Is(err, ErrNotHeld), errors.Is(err, ErrClosed):
 		// Another may have written between the loss and the read hold.
-		return nil, errors.Join(err, read.Unlock())
+		return nil, joinOnce(err, read.Unlock())
 	case err != nil:
 		c.failed(&m.handle.Lock, owner, err)
 	}

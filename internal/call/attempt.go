@@ -78,7 +78,11 @@ func (a *Attempt) result(found *outcome) Result {
 	if found.err == nil {
 		return Result{Reply: found.reply, Acknowledged: found.acknowledged, Sent: a.sent}
 	}
-	return Result{Err: cmp.Or(found.why, found.err)}
+	res := Result{Err: cmp.Or(found.why, found.err), Sent: a.sent}
+	if !IsTimeout(found.err) && !errors.Is(found.err, context.Canceled) {
+		res.LastFailure = found.err
+	}
+	return res
 }
 
 // giveUp notes what is known of an attempt that was not answered.
@@ -140,7 +144,7 @@ func (c *Caller) apart(ctx context.Context, r script.Request, timeout time.Durat
 	case <-a.done:
 		res = a.result(&a.outcome)
 	case <-ctx.Done():
-		res.Err = context.Cause(ctx)
+		res.Err, res.Sent = context.Cause(ctx), a.sent
 	}
 	// It may have been answered at the very moment at which nobody waited any more.
 	if res.Err != nil && (a.Pending() || a.err == nil || mayHaveRun(a.err)) {

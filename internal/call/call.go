@@ -91,7 +91,7 @@ func (c *Caller) Slot(key string) int {
 type Result struct {
 	Reply        script.Reply
 	Acknowledged int       // by so many replicas, if they were asked
-	Sent         time.Time // when the answered attempt was sent
+	Sent         time.Time // when the answered attempt was sent, or the last one; zero if none was
 	Err          error     // of the last attempt, or of the context
 	// LastFailure is what says most of the errors since Redis answered last, also if the context ended later: the last one
 	// that was no timeout, if there was one.
@@ -109,10 +109,19 @@ func (r *Result) Has(code script.Code) bool { return r.Err == nil && r.Reply.Cod
 // acknowledge the request. What comes of an attempt that is given up because ctx ends is
 // known if the driver tells.
 func (c *Caller) Do(ctx context.Context, request script.Request) Result {
+	return c.DoReporting(ctx, request, nil)
+}
+
+// Reporter receives each failure of a call that another attempt follows. It does not block.
+type Reporter interface{ Failing(why error) }
+
+// DoReporting is Do with a reporter; nil: there is none.
+func (c *Caller) DoReporting(ctx context.Context, request script.Request, to Reporter) Result {
 	if c.replicated(request) { // the driver may not return at once
 		return c.DoApart(ctx, request)
 	}
 	r := c.begin()
+	r.reporter = to
 	res := r.repeat(ctx, request, c.Once)
 	if request.Once && res.Has(script.Refused) && len(res.Unknown) > 0 {
 		return r.repeat(ctx, request.Final(), c.Once)
@@ -122,14 +131,15 @@ func (c *Caller) Do(ctx context.Context, request script.Request) Result {
 
 // DoBriefly is Do without a context for the whole call, if one attempt is enough, as mostly. The
 // first ends with ctx, with Config.Closing, and after patience; only if it fails is there a
-// need for bound, which returns the context for the others.
+// need for bound, which returns the context for the others. The reporter is as with DoReporting.
 func (c *Caller) DoBriefly(
-	ctx context.Context, patience time.Duration, bound func() context.Context, request script.Request,
+	ctx context.Context, patience time.Duration, bound func() context.Context, request script.Request, to Reporter,
 ) Result {
 	if c.replicated(request) {
 		return c.DoApart(bound(), request)
 	}
 	r := c.begin()
+	r.reporter = to
 	pause, again := r.goesOn(ctx, c.once(ctx, request, patience, true))
 	if !again {
 		return r.Result
@@ -153,10 +163,11 @@ func (c *Caller) replicated(r script.Request) bool { return r.Acknowledged && c.
 type repetition struct {
 	Result // of the attempts so far
 
-	timeout time.Duration // of the call
-	end     time.Time
-	pause   time.Duration // before the next attempt
-	lates   int           // how often in a row the server found it late
+	timeout  time.Duration // of the call
+	end      time.Time
+	pause    time.Duration // before the next attempt
+	lates    int           // how often in a row the server found it late
+	reporter Reporter
 }
 
 // begin begins a call.
@@ -190,10 +201,13 @@ func (r *repetition) goesOn(ctx context.Context, one Result) (pause time.Duratio
 	}
 	switch {
 	case one.Err != nil:
-		r.failed(ctx, one.Err)
+		r.failed(ctx, one)
 		r.Unknown = append(r.Unknown, one.Unknown...)
 		if !r.WorthRepeating() || !time.Now().Add(r.pause).Before(r.end) {
 			return 0, false
+		}
+		if r.reporter != nil {
+			r.reporter.Failing(r.Why())
 		}
 		if !errors.Is(one.Err, ErrNoAnswer) { // else it has waited already
 			pause = r.pause
@@ -215,12 +229,26 @@ func (r *repetition) goesOn(ctx context.Context, one Result) (pause time.Duratio
 	}
 }
 
-// failed takes note of the error of an attempt.
-func (r *Result) failed(ctx context.Context, err error) {
-	r.Err = err
-	if ctx.Err() == nil && (r.LastFailure == nil || !IsTimeout(err)) {
+// failed records a failed attempt. If the context ended it, the attempt counts as a failure only if the driver had a reason of
+// its own, such as a refused connection.
+func (r *Result) failed(ctx context.Context, one Result) {
+	r.Err, r.Sent = one.Err, one.Sent
+	err := one.Err
+	if ctx.Err() != nil {
+		err = one.LastFailure
+	}
+	if err != nil && (r.LastFailure == nil || !IsTimeout(err)) {
 		r.LastFailure = err
 	}
+}
+
+// Unanswered returns why Redis has not replied to a call that its context ended, or nil if nothing says that Redis is slower
+// than usual. patience is how long a reply may take.
+func (r *Result) Unanswered(patience time.Duration) error {
+	if r.LastFailure == nil && r.Err != nil && !r.Sent.IsZero() && time.Since(r.Sent) >= patience {
+		return ErrNoAnswer
+	}
+	return r.LastFailure
 }
 
 // IsTimeout reports whether an error says no more than that Redis did not answer in time. A client may copy the deadline of
@@ -229,9 +257,6 @@ func IsTimeout(err error) bool {
 	var timed interface{ Timeout() bool }
 	return errors.Is(err, ErrNoAnswer) || errors.As(err, &timed) && timed.Timeout()
 }
-
-// HasReason reports whether an attempt has failed otherwise than by silence, and Redis has not answered since.
-func (r *Result) HasReason() bool { return r.LastFailure != nil && !IsTimeout(r.LastFailure) }
 
 // Why is what says most of why a call failed: a timeout says less than a refusal
 // before it.

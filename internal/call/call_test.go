@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -33,7 +34,7 @@ type server struct {
 type answer struct {
 	code   script.Code
 	err    error
-	silent bool // until the context ends
+	silent bool // until the context ends, and then err, if there is one
 }
 
 func (s *server) Eval(ctx context.Context, c driver.Call) (any, error) {
@@ -48,7 +49,7 @@ func (s *server) Eval(ctx context.Context, c driver.Call) (any, error) {
 	}
 	if a.silent {
 		<-ctx.Done()
-		return nil, driver.ConnectionError(ctx.Err(), false)
+		return nil, cmp.Or[error](a.err, driver.ConnectionError(ctx.Err(), false))
 	}
 	if a.err != nil {
 		return nil, a.err
@@ -191,6 +192,32 @@ func TestWhy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReasonOfAnAttemptThatIsGivenUp: the driver has a reason of its own when the context ends, such as the last error of the dials that
+// the client repeated.
+func TestReasonOfAnAttemptThatIsGivenUp(t *testing.T) {
+	s := &server{answers: []answer{{silent: true, err: errAway}}}
+	calling(t, s, func(t *testing.T, c *Caller) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		r := c.Do(ctx, request)
+		if !errors.Is(r.Err, context.DeadlineExceeded) || !errors.Is(r.Unanswered(time.Hour), errAway) {
+			t.Errorf("%v, because of %v", r.Err, r.Unanswered(time.Hour))
+		}
+	})
+}
+
+// TestUnanswered: without a reason, only time tells a slow network from an outage.
+func TestUnanswered(t *testing.T) {
+	calling(t, &server{answers: []answer{{silent: true}}}, func(t *testing.T, c *Caller) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		r := c.Do(ctx, request)
+		if r.Unanswered(100*time.Millisecond) != ErrNoAnswer || r.Unanswered(101*time.Millisecond) != nil { //nolint:errorlint // itself
+			t.Errorf("%v", r.Unanswered(100*time.Millisecond))
+		}
+	})
 }
 
 // A call that is cancelled ends at once. Its attempt is over after its limit, and not

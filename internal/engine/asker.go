@@ -117,10 +117,7 @@ func (a *asker) whyWaiting() error {
 	if why == nil {
 		_, why = a.queued.waiter.Retry()
 	}
-	if failed, ok := why.(*failure); ok { //nolint:errorlint // itself
-		return a.backendError(failed.why)
-	}
-	return why
+	return a.explained(why)
 }
 
 // ask asks Redis once, or waits in the queue.
@@ -174,7 +171,7 @@ func (a *asker) askBriefly(request script.Request) call.Result {
 		ctx = a.bounded
 	}
 	a.asked()
-	res := a.engine.Calls.DoBriefly(ctx, patience, a.bound, request)
+	res := a.engine.Calls.DoBriefly(ctx, patience, a.bound, request, &a.queued.waiter)
 	a.answered(res)
 	return res
 }
@@ -218,18 +215,32 @@ func (a *asker) failure(res call.Result) error {
 	err := res.Err
 	switch {
 	case EndedByCaller(a.caller): // else it is that of several locks, of which this is one
-		return a.engine.Errors.GaveUp(GaveUp(a.caller, a.lock.Name), a.last)
+		return a.engine.Errors.GaveUp(GaveUp(a.caller, a.lock.Name), a.lastKnown(&res))
 	case errors.Is(err, lockerr.Closed) || a.stopping.Err() != nil:
 		return lockerr.Problem(a.lock.Name, "", lockerr.Closed)
 	case errors.Is(err, lockerr.NotHeld) || errors.Is(err, lockerr.Invalid) || errors.Is(err, lockerr.Reentrant):
 		return err // a loss matches NotHeld, too
-	case errors.Is(err, ErrWaitOver) && a.last != nil && !res.HasReason():
-		if failed, ok := a.last.(*failure); ok { //nolint:errorlint // itself
-			return a.backendError(failed.why)
-		}
-		return a.last
+	case errors.Is(err, ErrWaitOver) && a.last != nil:
+		return a.lastKnown(&res)
 	}
 	return a.backendError(res.Why())
+}
+
+// lastKnown returns what was known last when a bound ended the call: the refusal of another owner's hold, or how Redis has failed since. It
+// is nil if there is neither.
+func (a *asker) lastKnown(res *call.Result) error {
+	if why := a.engine.noReply(a.caller, res, a.last == nil); why != nil {
+		return a.backendError(why)
+	}
+	return a.explained(a.last)
+}
+
+// explained returns the error for users that a failure of Redis stands for; other errors as they are.
+func (a *asker) explained(err error) error {
+	if failed, ok := err.(*failure); ok { //nolint:errorlint // itself
+		return a.backendError(failed.why)
+	}
+	return err
 }
 
 // backendError is the error for a failure of Redis. Whether there may have been an effect is for all tries of this call.

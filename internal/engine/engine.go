@@ -64,8 +64,9 @@ type Errors interface {
 	Lost(name string, why lockerr.Reason, cause error) error
 	// Backend is a call that was refused or not answered.
 	Backend(op, name string, mayHaveRun bool, why error) error
-	// GaveUp is [GaveUp] after a refusal, the last one that is known.
-	GaveUp(err, refusal error) error
+	// GaveUp adds to the error of a call that its context ended what was known then: why is the last refusal, or a failure
+	// of Redis since then. Either may be missing, or be another error.
+	GaveUp(err, why error) error
 }
 
 // Presence says in Redis who the client is. Its methods do not block.
@@ -360,6 +361,19 @@ func OwnBound(err error) bool {
 // EndedByCaller reports whether ctx has ended, and not by a bound of ours.
 func EndedByCaller(ctx context.Context) bool {
 	return ctx.Err() != nil && !OwnBound(context.Cause(ctx))
+}
+
+// Silence is how long Redis may take for a reply before a call that ends then calls it away. A slow network is no outage.
+const Silence = 100 * time.Millisecond
+
+// noReply returns why Redis had not replied to the last request of a call when a bound ended the call; nil if it may just have
+// been about to. first says that Redis has replied to no request of the call: if a deadline ended it, Redis did not reply in
+// time, however short that was.
+func (e *Engine) noReply(ctx context.Context, res *call.Result, first bool) error {
+	if first && !errors.Is(ctx.Err(), context.Canceled) {
+		return res.Unanswered(0)
+	}
+	return res.Unanswered(Silence + e.AckTimeout)
 }
 
 // GaveUp is the error of a call whose own context ended. It matches ctx.Err() and the context's cause.

@@ -69,13 +69,13 @@ func (l *Lock) Detached(ctx context.Context, op string, request script.Request) 
 		l.retryInBackground(op, request)
 	}
 	if ctx.Err() != nil {
-		return res, GaveUp(ctx, l.Name)
+		return res, l.gaveUp(ctx, op, goesOn, &res)
 	}
 	return res, e.Errors.Backend(op, l.Name, goesOn, res.Why())
 }
 
-// Invoke is one call of a user's. Of one that its caller gave up while it was under way nobody knows whether it has its effect;
-// the error is that of the context all the same, as Redis has not failed.
+// Invoke sends one request for a user. If the context ends a request that Redis could still have answered in time, the error is
+// the context's alone, although the request may take effect.
 func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (call.Result, error) {
 	e := l.Engine
 	if err := e.begin(ctx, op, l.Name); err != nil {
@@ -89,12 +89,22 @@ func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (c
 	case res.Err == nil:
 		return res, notAnnounced(l.Name, request, res)
 	case EndedByCaller(ctx):
-		return res, GaveUp(ctx, l.Name)
+		return res, l.gaveUp(ctx, op, len(res.Unknown) > 0, &res)
 	case e.Closing.Err() != nil:
 		return res, lockerr.Problem(l.Name, "", lockerr.Closed)
 	default:
 		return res, e.Errors.Backend(op, l.Name, len(res.Unknown) > 0, ForUser(res.Why()))
 	}
+}
+
+// gaveUp returns the error of a request that the caller's context has ended.
+func (l *Lock) gaveUp(ctx context.Context, op string, mayHaveRun bool, res *call.Result) error {
+	e := l.Engine
+	var known error
+	if why := e.noReply(ctx, res, true); why != nil {
+		known = e.Errors.Backend(op, l.Name, mayHaveRun, ForUser(why))
+	}
+	return e.Errors.GaveUp(GaveUp(ctx, l.Name), known)
 }
 
 // repeat sends what next returns until Redis answers, end has passed, or there is nothing more to send; next is told what

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -43,7 +44,7 @@ func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
 	if a.acquisition != nil && a.acquisition.joinsCohort() {
 		taker = a.acquisition
 	}
-	ahead, first := a.engine.queues.Join(&q.waiter, a.lock.queueFor(args.Owner), taker)
+	ahead, first := a.engine.queues.Join(&q.waiter, a.lock.queueFor(args.Owner), taker, a.started)
 	if first && len(a.unknown) == 0 && !a.refused { // nobody has asked, or waits: the lock may well be free
 		q.prepare()
 		if res := a.askBriefly(q.request); !q.learn(a.caller, res) {
@@ -74,10 +75,11 @@ func (q *queued) wait(ahead int) call.Result {
 		if q.acquisition != nil {
 			q.acquisition.account.gaveUp(q.last)
 		}
+		res := q.unanswered(call.Result{Err: context.Cause(q.bound())})
 		if q.waiter.Leave() {
 			return call.Result{Err: errHandedOver}
 		}
-		return call.Result{Err: context.Cause(q.bound())}
+		return res
 	}
 	return q.result
 }
@@ -240,7 +242,8 @@ func (q *queued) try(ctx context.Context) (again bool) {
 	if q.acquisition != nil {
 		q.engine.Presence.WriteIfDue(mono.Now()) // who waits for long is still to be named
 	}
-	res := q.engine.Calls.Do(ctx, q.request)
+	q.waiter.Asked(time.Now())
+	res := q.engine.Calls.DoReporting(ctx, q.request, &q.waiter)
 	q.answered(res)
 	return q.learn(ctx, res)
 }
@@ -270,16 +273,26 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 		return true
 	default:
 		q.waiter.Notify() // for the next in the queue: this try has learnt nothing
-		if unanswered(ctx, res) {
+		if passing(ctx, res) {
 			q.waiter.Fail(res.Why())
 		}
+		q.result = q.unanswered(res)
 		q.waiter.Leave()
 		return false
 	}
 }
 
-// unanswered reports whether a try under ctx has failed since Redis has not answered, or cannot do now what it is asked for.
-func unanswered(ctx context.Context, res call.Result) bool {
+// unanswered adds to the result of a call that its bound ended what the queue knows of Redis: the request of a head before may have
+// had no reply for longer.
+func (q *queued) unanswered(res call.Result) call.Result {
+	if since, failing := q.waiter.Unanswered(); !since.IsZero() {
+		res.Sent, res.LastFailure = since, cmp.Or(res.LastFailure, failing)
+	}
+	return res
+}
+
+// passing reports whether a try under ctx has failed since Redis has not answered, or cannot do now what it is asked for.
+func passing(ctx context.Context, res call.Result) bool {
 	return ctx.Err() == nil && !OwnBound(res.Err) && res.WorthRepeating()
 }
 
@@ -347,7 +360,7 @@ func (q *queued) retriesAfter(ctx context.Context, res call.Result) bool {
 	if _, last := q.waiter.Retry(); last != nil {
 		q.last = last
 	}
-	if !unanswered(ctx, res) {
+	if !passing(ctx, res) {
 		return false
 	}
 	inTouch := q.last != nil || moving(res.Why())

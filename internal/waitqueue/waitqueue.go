@@ -55,6 +55,8 @@ type Queue[T, J any] struct {
 	notBefore   time.Time // others have their turn before the head asks
 	joinable    *J        // what newcomers may join in place of waiting; nil: nothing
 	unheard     bool      // nobody else has heard when the lock was given back here
+	unanswered  time.Time // when the first request was sent that has no reply; zero: all have
+	failing     error     // how an attempt of such a request failed; nil: none has
 	failed      error     // with what the head before has given up, since nobody was answered; nil: it has not
 }
 
@@ -96,8 +98,8 @@ func New[T, J any](listen func(channel string, q *Queue[T, J]) (leave func())) *
 }
 
 // Join appends a waiter to the queue with the given key, and returns how many are ahead. taker is nil if the lock must not be
-// handed over to it. first says that it is at the head and nobody has tried yet: then it has the try slot.
-func (qs *Queues[T, J]) Join(w *Waiter[T, J], key Key, taker *T) (ahead int, first bool) {
+// handed over to it. first says that it is at the head and nobody has tried yet: then it has the try slot, and asks now.
+func (qs *Queues[T, J]) Join(w *Waiter[T, J], key Key, taker *T, now time.Time) (ahead int, first bool) {
 	s := qs.of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +115,7 @@ func (qs *Queues[T, J]) Join(w *Waiter[T, J], key Key, taker *T) (ahead int, fir
 	if q.retryAt.IsZero() {
 		select {
 		case q.trySlot <- struct{}{}:
-			first = true
+			first, q.unanswered = true, now
 		default:
 		}
 	}
@@ -218,11 +220,35 @@ func (w *Waiter[T, J]) Listen(on bool) {
 // RetryAt says when to try again without a wake-up, and why the last try was refused.
 func (w *Waiter[T, J]) RetryAt(at time.Time, refusal error) {
 	w.inQueue(func(q *Queue[T, J]) {
-		q.retryAt = at
+		q.retryAt, q.unanswered, q.failing = at, time.Time{}, nil
 		if refusal != nil {
 			q.refusal, q.unheard, q.former = refusal, false, nil
 		}
 	})
+}
+
+// Asked notes that the head sends a request, and Failing how an attempt of it failed. A waiter that runs out of time before
+// there is a reply learns so from Unanswered. RetryAt and LeaveAfter say that there is one.
+func (w *Waiter[T, J]) Asked(now time.Time) {
+	w.inQueue(func(q *Queue[T, J]) {
+		if q.unanswered.IsZero() { // else the head before has left without a reply
+			q.unanswered = now
+		}
+	})
+}
+
+// Failing is described at Asked. A waiter that has never joined a queue may call it.
+func (w *Waiter[T, J]) Failing(why error) {
+	if w.queue != nil {
+		w.inQueue(func(q *Queue[T, J]) { q.failing = why })
+	}
+}
+
+// Unanswered returns since when a request of the queue has had no reply, and how an attempt of it failed; the zero time if there is
+// no such request.
+func (w *Waiter[T, J]) Unanswered() (since time.Time, failing error) {
+	w.inQueue(func(q *Queue[T, J]) { since, failing = q.unanswered, q.failing })
+	return since, failing
 }
 
 // Retry returns what RetryAt said last: the zero time and nil if nobody has tried. While
@@ -258,6 +284,7 @@ func (w *Waiter[T, J]) LeaveAfter(retryAt time.Time, keepsSlot bool, holder Hold
 	if !retryAt.IsZero() {
 		q.retryAt = retryAt
 	}
+	q.unanswered, q.failing = time.Time{}, nil
 	q.remove(w, departed)
 	if !keepsSlot {
 		<-q.trySlot
@@ -329,6 +356,7 @@ func (q *Queue[T, J]) tidy() {
 		q.unsubscribe = nil
 	}
 	q.retryAt, q.notBefore, q.refusal, q.former, q.unheard, q.failed = time.Time{}, time.Time{}, nil, nil, false, nil
+	q.unanswered, q.failing = time.Time{}, nil
 	select {
 	case <-q.wake:
 	default:

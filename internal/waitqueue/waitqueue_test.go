@@ -32,7 +32,7 @@ func enter(qs *queues, key Key, taker int) *waiter {
 	if taker == 0 {
 		takes = nil
 	}
-	if _, first := qs.Join(w, key, takes); first {
+	if _, first := qs.Join(w, key, takes, time.Now()); first {
 		w.Done()
 	}
 	return w

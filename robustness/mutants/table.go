@@ -3,6 +3,7 @@ package main
 // The dirs of tests.
 const (
 	engine    = "internal/engine"
+	calls     = "internal/call"
 	ledger    = "internal/ledger"
 	watchdog  = "internal/watchdog"
 	fair      = "test/fair"
@@ -1429,7 +1430,7 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "latch: what was refused is set later", in: "Caller.Do", suite: simulation("latch", "-class", "a"),
+		name: "latch: what was refused is set later", in: "Caller.DoReporting", suite: simulation("latch", "-class", "a"),
 		old: "request.Once && res",
 		new: "!request.Once && res",
 	},
@@ -1571,8 +1572,23 @@ var mutants = []mutant{
 		new: "unavailable = 0",
 	},
 	{
-		name: "an old refusal hides a newer one", in: "asker.failure", suite: tests(hold, "TestTheLastRefusalIsTold"),
-		old: " && !res.HasReason()",
+		name: "an old refusal hides a newer one", in: "asker.lastKnown", suite: tests(hold, "TestWhyAnAcquireEnded"),
+		old: "why != nil",
+		new: "a.last == nil && why != nil",
+	},
+	{
+		name: "an outage is not told to those behind the head", in: "queued.unanswered", suite: tests(hold, "TestWhyAWaiterBehindAnotherEnded"),
+		old: "!since.IsZero()",
+		new: "false",
+	},
+	{
+		name: "a cancelled call calls a healthy Redis away", in: "Engine.noReply", suite: tests(hold, "TestCancelledAmidARequest"),
+		old: "first && !errors.Is(ctx.Err(), context.Canceled)",
+		new: "first",
+	},
+	{
+		name: "the reason of a connection that could not be made is forgotten", in: "Attempt.result", suite: tests(calls, "TestReasonOfAnAttemptThatIsGivenUp"),
+		old: "res.LastFailure = found.err",
 		new: "",
 	},
 	{

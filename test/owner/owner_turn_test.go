@@ -260,7 +260,7 @@ func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
 		theirs := s.heldByOther()
 		first := s.begin(s.own, holdfast.Wait(time.Second))
-		time.Sleep(900 * time.Millisecond)
+		time.Sleep(950 * time.Millisecond)
 		kit.Every(s.d, "acquire", kit.LostRequest)
 		s.d.LoseMessages(s.Kind.ByMessage) // or no call would be needed
 		s.Unlock(theirs)
