@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // Client makes locks that share a driver, a watchdog and a subscription. Use [New]: the zero Client panics. Its methods
@@ -49,7 +50,8 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	c.engine = engine.New(c.config.Config)
 	c.presence = presence.New(presence.Config{
 		ID: id, Self: c.config.identity.asWritten(), Anonymous: c.config.anonymous, Timeout: c.config.Timeout,
-		Do: c.engine.Calls.Do, Ask: c.identify, Go: c.engine.Tasks.Go,
+		Do:  func(ctx context.Context, r script.Request) call.Result { return c.engine.Calls.Do(ctx, r, nil) },
+		Ask: c.identify, Go: c.engine.Tasks.Go,
 		Others: c.engine.Tasks.Several, Closing: c.engine.Closing,
 	})
 	c.engine.Presence = c.presence

@@ -133,6 +133,9 @@ func (h *Hold) Context() context.Context { return h.core.Context() }
 // watchdog moves it; at the deadline the hold is lost. All holds of one owner at
 // one lock share one deadline. Of a lost hold it is the last one; after Unlock it
 // is the zero time.
+//
+// A hold that Lock had to wait for begins with a lease of up to 3 s. The watchdog requests the full lease 10 ms later, so within
+// 20 ms and a round trip the deadline is that of any other hold. Bound work by [Hold.Context], not by a deadline that was read once.
 func (h *Hold) Deadline() time.Time { return h.core.Deadline().Time() }
 
 // Extend makes the lock live for at least d from now, and moves the deadline accordingly. It never shortens anything. The

@@ -104,19 +104,14 @@ type Result struct {
 // Has reports whether there was a reply with this code.
 func (r *Result) Has(code script.Code) bool { return r.Err == nil && r.Reply.Code == code }
 
-// Do sends a request until it is answered, ctx ends, the error is not one that
-// passes, or the timeout has run out. It starts no goroutine, unless replicas are to
-// acknowledge the request. What comes of an attempt that is given up because ctx ends is
-// known if the driver tells.
-func (c *Caller) Do(ctx context.Context, request script.Request) Result {
-	return c.DoReporting(ctx, request, nil)
-}
-
 // Reporter receives each failure of a call that another attempt follows. It does not block.
 type Reporter interface{ Failing(why error) }
 
-// DoReporting is Do with a reporter; nil: there is none.
-func (c *Caller) DoReporting(ctx context.Context, request script.Request, to Reporter) Result {
+// Do sends a request until it is answered, ctx ends, the error is not one that
+// passes, or the timeout has run out. It starts no goroutine, unless replicas are to
+// acknowledge the request. What comes of an attempt that is given up because ctx ends is
+// known if the driver tells. The reporter may be nil.
+func (c *Caller) Do(ctx context.Context, request script.Request, to Reporter) Result {
 	if c.replicated(request) { // the driver may not return at once
 		return c.DoApart(ctx, request)
 	}
@@ -131,7 +126,7 @@ func (c *Caller) DoReporting(ctx context.Context, request script.Request, to Rep
 
 // DoBriefly is Do without a context for the whole call, if one attempt is enough, as mostly. The
 // first ends with ctx, with Config.Closing, and after patience; only if it fails is there a
-// need for bound, which returns the context for the others. The reporter is as with DoReporting.
+// need for bound, which returns the context for the others.
 func (c *Caller) DoBriefly(
 	ctx context.Context, patience time.Duration, bound func() context.Context, request script.Request, to Reporter,
 ) Result {
@@ -206,8 +201,8 @@ func (r *repetition) goesOn(ctx context.Context, one Result) (pause time.Duratio
 		if !r.WorthRepeating() || !time.Now().Add(r.pause).Before(r.end) {
 			return 0, false
 		}
-		if r.reporter != nil {
-			r.reporter.Failing(r.Why())
+		if r.reporter != nil && r.LastFailure != nil {
+			r.reporter.Failing(r.LastFailure)
 		}
 		if !errors.Is(one.Err, ErrNoAnswer) { // else it has waited already
 			pause = r.pause

@@ -100,7 +100,7 @@ func TestFrame(t *testing.T) {
 	s := &server{answers: []answer{{code: script.Done}}}
 	calling(t, s, func(t *testing.T, c *Caller) {
 		now := time.Now().UnixMilli()
-		r := c.Do(t.Context(), request)
+		r := c.Do(t.Context(), request, nil)
 		if !r.Has(script.Done) || len(r.Unknown) > 0 || r.Acknowledged > 0 {
 			t.Errorf("%+v", r)
 		}
@@ -138,7 +138,7 @@ func TestDo(t *testing.T) {
 			s := &server{answers: row.answers}
 			calling(t, s, func(t *testing.T, c *Caller) {
 				start := time.Now()
-				r := c.Do(t.Context(), request)
+				r := c.Do(t.Context(), request, nil)
 				if !errors.Is(r.Err, row.err) || r.Err == nil && r.Reply.Code != row.want {
 					t.Errorf("%v, %v", r.Reply.Code, r.Err)
 				}
@@ -161,7 +161,7 @@ func TestDo(t *testing.T) {
 func TestLateBecauseSlow(t *testing.T) {
 	for range 50 {
 		calling(t, &server{answers: []answer{{code: script.Late}}, delay: 750 * time.Millisecond}, func(t *testing.T, c *Caller) {
-			if r := c.Do(t.Context(), request); !errors.Is(r.Err, ErrNoAnswer) {
+			if r := c.Do(t.Context(), request, nil); !errors.Is(r.Err, ErrNoAnswer) {
 				t.Error(r.Err)
 			}
 		})
@@ -173,7 +173,7 @@ func TestWhyBeforeALateAttempt(t *testing.T) {
 	for range 50 {
 		s := &server{answers: []answer{{err: errLoading}, {code: script.Late}}, delay: 750 * time.Millisecond}
 		calling(t, s, func(t *testing.T, c *Caller) {
-			r := c.Do(t.Context(), request)
+			r := c.Do(t.Context(), request, nil)
 			if !errors.Is(r.Err, ErrNoAnswer) || !errors.Is(r.Why(), errLoading) {
 				t.Errorf("%v, because of %v", r.Err, r.Why())
 			}
@@ -186,7 +186,7 @@ func TestWhy(t *testing.T) {
 	silent := &driver.Error{Err: &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, Transient: true, MayHaveRun: true}
 	for want, last := range map[error]answer{ErrNoAnswer: {silent: true}, os.ErrDeadlineExceeded: {err: silent}} {
 		calling(t, &server{answers: []answer{{err: errLoading}, last}}, func(t *testing.T, c *Caller) {
-			r := c.Do(t.Context(), request)
+			r := c.Do(t.Context(), request, nil)
 			if !errors.Is(r.Err, want) || !errors.Is(r.Why(), errLoading) {
 				t.Errorf("%v, because of %v", r.Err, r.Why())
 			}
@@ -201,7 +201,7 @@ func TestReasonOfAnAttemptThatIsGivenUp(t *testing.T) {
 	calling(t, s, func(t *testing.T, c *Caller) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		r := c.Do(ctx, request)
+		r := c.Do(ctx, request, nil)
 		if !errors.Is(r.Err, context.DeadlineExceeded) || !errors.Is(r.Unanswered(time.Hour), errAway) {
 			t.Errorf("%v, because of %v", r.Err, r.Unanswered(time.Hour))
 		}
@@ -213,7 +213,7 @@ func TestUnanswered(t *testing.T) {
 	calling(t, &server{answers: []answer{{silent: true}}}, func(t *testing.T, c *Caller) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		r := c.Do(ctx, request)
+		r := c.Do(ctx, request, nil)
 		if r.Unanswered(100*time.Millisecond) != ErrNoAnswer || r.Unanswered(101*time.Millisecond) != nil { //nolint:errorlint // itself
 			t.Errorf("%v", r.Unanswered(100*time.Millisecond))
 		}
@@ -224,6 +224,7 @@ func TestUnanswered(t *testing.T) {
 // before: Outlast waits for that, unless the answer comes earlier, and somebody is there
 // to hear it.
 func TestCancelled(t *testing.T) {
+	do := func(c *Caller, ctx context.Context, r script.Request) Result { return c.Do(ctx, r, nil) }
 	const over = time.Second + 500*time.Millisecond // a third of the timeout, and twice the slack
 	for _, row := range []struct {
 		do    func(*Caller, context.Context, script.Request) Result
@@ -231,8 +232,8 @@ func TestCancelled(t *testing.T) {
 		heard bool
 		want  time.Duration // when it is over
 	}{
-		{(*Caller).Do, 500 * time.Millisecond, false, over},
-		{(*Caller).Do, time.Hour, false, over},
+		{do, 500 * time.Millisecond, false, over},
+		{do, time.Hour, false, over},
 		{(*Caller).DoApart, 500 * time.Millisecond, true, 500 * time.Millisecond},
 		{(*Caller).DoApart, time.Hour, true, over},
 	} {
@@ -288,7 +289,7 @@ func TestClosed(t *testing.T) {
 		if err := c.config.Tasks.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := c.Do(t.Context(), request); !errors.Is(r.Err, lockerr.Closed) || len(r.Unknown) > 0 || s.sent() > 0 {
+		if r := c.Do(t.Context(), request, nil); !errors.Is(r.Err, lockerr.Closed) || len(r.Unknown) > 0 || s.sent() > 0 {
 			t.Errorf("%+v, %d sent", r, s.sent())
 		}
 	})
@@ -327,15 +328,15 @@ func TestSlowPublishCommand(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		r := c.Do(ctx, request)
+		r := c.Do(ctx, request, nil)
 		if took := time.Since(start); !errors.Is(r.Err, context.DeadlineExceeded) || len(r.Unknown) > 0 || took != 100*time.Millisecond {
 			t.Errorf("%+v after %v", r, took)
 		}
-		if r = c.Do(t.Context(), request); r.Err == nil {
+		if r = c.Do(t.Context(), request, nil); r.Err == nil {
 			t.Errorf("%+v", r)
 		}
 		time.Sleep(10 * time.Second)
-		if r = c.Do(t.Context(), request); !r.Has(script.Done) || s.asked.Load() != 1 || s.sent() != 1 {
+		if r = c.Do(t.Context(), request, nil); !r.Has(script.Done) || s.asked.Load() != 1 || s.sent() != 1 {
 			t.Errorf("%+v, asked %d times, %d sent", r, s.asked.Load(), s.sent())
 		}
 		if err := group.Wait(t.Context()); err != nil {

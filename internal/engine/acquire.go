@@ -205,7 +205,7 @@ func (a *acquisition) clear() error {
 		if s == nil {
 			return nil
 		}
-		res := a.engine.Calls.Do(ctx, s.release(ch))
+		res := a.engine.Calls.Do(ctx, s.release(ch), nil)
 		s.released(res, ch)
 		if res.Err == nil {
 			a.engine.Calls.Outlast(ctx, res.Unknown) // or a delayed one would hit what is acquired now
@@ -260,7 +260,7 @@ func (a *acquisition) wanted() protocol.Acquire {
 func (a *acquisition) adopt(owner, shown string) call.Result {
 	l := a.lock
 	a.asked()
-	res := a.engine.Calls.Do(a.bound(), l.HoldRequests().Adopt(a.wanted(), owner))
+	res := a.engine.Calls.Do(a.bound(), l.HoldRequests().Adopt(a.wanted(), owner), nil)
 	a.unknown = res.Unknown
 	a.answered(res)
 	l.Recheck() // one of them may be who held it

@@ -60,8 +60,8 @@
 // ask of such a queue is not answered, others try beside it, or permits that are free would be had one after
 // another. What could go wrong is in protocol/lua/permits.lua.
 //
-// A hold that has begun with a message has the lease of a grant. If it lasts for more than a moment,
-// the watchdog asks for its own. Until then it is unconfirmed: Detach asks first.
+// A hold that has begun with a message has the lease of a grant. If it lasts for 10 ms, the watchdog requests its full lease.
+// Until then it is unconfirmed: Detach asks first.
 //
 // Who gives up leaves: out of the line, and what was granted meanwhile is given back, in one script.
 // A leave would give back a hold of the same owner, too. So it waits until the side is free

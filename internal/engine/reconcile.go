@@ -79,7 +79,7 @@ func (s *side) giveBack(ctx context.Context, was dropped) error {
 	if was.cohort != nil || was.subscription != nil {
 		request = protocol.CountingListeners(request, was.subscription != nil)
 	}
-	res := e.Calls.Do(ctx, request)
+	res := e.Calls.Do(ctx, request, nil)
 	was.cohort.released(res)
 	s.released(res, ch)
 	if len(res.Unknown) > 0 {

@@ -57,7 +57,7 @@ func (l *Lock) Detached(ctx context.Context, op string, request script.Request) 
 		return call.Result{}, lockerr.Problem(l.Name, "", lockerr.Closed)
 	}
 	defer e.Tasks.End()
-	res := e.Calls.Do(ctx, request)
+	res := e.Calls.Do(ctx, request, nil)
 	if res.Err == nil {
 		return res, notAnnounced(l.Name, request, res)
 	}
@@ -84,7 +84,7 @@ func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (c
 	defer e.Tasks.End()
 	open, stop := e.UntilClosing(ctx)
 	defer stop()
-	res := e.Calls.Do(open, request)
+	res := e.Calls.Do(open, request, nil)
 	switch {
 	case res.Err == nil:
 		return res, notAnnounced(l.Name, request, res)
@@ -112,7 +112,7 @@ func (l *Lock) gaveUp(ctx context.Context, op string, mayHaveRun bool, res *call
 func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Result) script.Request) (res call.Result, unknown []*call.Attempt) {
 	e := l.Engine
 	for request := next(res); !request.IsZero(); request = next(res) {
-		res = e.Calls.Do(e.Life, request)
+		res = e.Calls.Do(e.Life, request, nil)
 		unknown = append(unknown, res.Unknown...)
 		if err := notAnnounced(l.Name, request, res); err != nil {
 			e.Failed(l, owner, err)

@@ -243,7 +243,7 @@ func (q *queued) try(ctx context.Context) (again bool) {
 		q.engine.Presence.WriteIfDue(mono.Now()) // who waits for long is still to be named
 	}
 	q.waiter.Asked(time.Now())
-	res := q.engine.Calls.DoReporting(ctx, q.request, &q.waiter)
+	res := q.engine.Calls.Do(ctx, q.request, &q.waiter)
 	q.answered(res)
 	return q.learn(ctx, res)
 }

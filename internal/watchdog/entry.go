@@ -34,6 +34,7 @@ type Entry[V any] struct {
 	renewAt    mono.Time     // when to send the next renewal; zero: never
 	longHeldAt mono.Time     // zero once it has been told
 	index      int           // in the heap; -1 outside
+	short      time.Duration // what it was promised, if less than its lease and not renewed since; else 0
 	state      state
 	renewing   bool // prolonged, not only checked, or rechecked
 	inFlight   bool
@@ -67,10 +68,21 @@ func (e *Entry[V]) next() mono.Time {
 	return at
 }
 
+// lease is what the pauses of its renewals follow from.
+func (e *Entry[V]) lease() time.Duration {
+	if e.short > 0 {
+		return e.short
+	}
+	return e.Lease
+}
+
 // renewalDue reports whether to send a renewal or a check, or one so soon that
 // it may as well go with the next batch.
 func (e *Entry[V]) renewalDue(now mono.Time) bool {
 	ahead := min(tick, e.Lease/20)
+	if e.short > 0 { // it is young, and may be over before its renewal is due
+		ahead = min(ahead, shortHold/2)
+	}
 	return !e.inFlight && (e.check || !e.renewAt.IsZero() && e.renewAt <= now.Add(ahead))
 }
 

@@ -164,7 +164,7 @@ func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 // patience is for how long an answer to the entry's renewal is waited for: a quarter of the
 // lease leaves time to ask again. d.mu is held.
 func (d *Watchdog[V, G]) patience(e *Entry[V]) time.Duration {
-	return min(d.config.Timeout, max(e.Lease/4, time.Millisecond))
+	return min(d.config.Timeout, max(e.lease()/4, time.Millisecond))
 }
 
 // answered puts the answer to a batch into effect.
@@ -181,7 +181,7 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, answers []
 		case e.state != watched:
 			continue
 		case answers[i] == Unknown:
-			e.renewAt = mono.Of(now).Add(pause(e.Lease))
+			e.renewAt = mono.Of(now).Add(pause(e.lease()))
 		case answers[i] == Gone:
 			d.finish(e, lost)
 			gone = append(gone, e)
@@ -189,6 +189,7 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, answers []
 		default:
 			if m.ttl > 0 {
 				d.raise(e, begun, lead, m.ttl)
+				e.short = 0
 			}
 			e.plan(begun)
 			if e.ttl(mono.Of(now)) > m.ttl+e.Lease/10 {

@@ -15,6 +15,9 @@ const (
 	// tick is how often the wall clock is looked at, and at most how far
 	// ahead renewals are gathered into one batch.
 	tick = 50 * time.Millisecond
+	// shortHold is when a hold that was promised less than its lease asks for the rest. Most holds under contention are over
+	// before that.
+	shortHold = 10 * time.Millisecond
 	// idleTicks is how many looks find nothing before the goroutine sleeps until it
 	// is woken: waking it costs more than a short hold does.
 	idleTicks = 20
@@ -134,7 +137,7 @@ func awake(at mono.Time, lead, now time.Duration) mono.Time {
 }
 
 // Watch begins to watch an entry whose hold was acknowledged: by a call that was
-// sent at sent and asked for ttl. renewing says whether to renew: soon, if ttl is less than the entry's lease.
+// sent at sent and asked for ttl. renewing says whether to renew: within shortHold, if ttl is less than the entry's lease.
 func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +152,7 @@ func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, r
 	e.longHeldAt = mono.Of(now).Add(d.config.LongHeldAfter)
 	e.plan(begun)
 	if renewing && ttl < e.Lease {
-		e.renewAt = min(e.renewAt, begun.Add(ttl/3), mono.Of(now).Add(2*tick))
+		e.renewAt, e.short = min(e.renewAt, begun.Add(ttl/3), mono.Of(now).Add(shortHold)), ttl
 	}
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
@@ -184,6 +187,7 @@ func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent time.Time, ttl time.Durat
 	if e.state == watched {
 		lead := d.lead(time.Now())
 		d.raise(e, d.begun(sent, lead), lead, ttl)
+		e.short = 0
 		heap.Fix(&d.heap, e.index)
 	}
 }

@@ -136,11 +136,36 @@ func TestRenewsAShortGrantSooner(t *testing.T) {
 		if len(s.calls) != 2 || len(s.lost) != 0 {
 			t.Fatalf("calls %v, lost %v", s.calls, s.lost)
 		}
-		for i, want := range []time.Duration{2 * tick, 2*tick + lease/3} {
-			if at := s.calls[i]; at > want || at < want-time.Duration(i+1)*tick {
+		for i, want := range []time.Duration{shortHold, shortHold + lease/3} {
+			if at := s.calls[i]; at > want || at < want-time.Duration(i)*tick {
 				t.Errorf("renewal %d came at %v, want about %v", i, at, want)
 			}
 		}
+	})
+}
+
+// TestShortGrantBearsALostRenewal: the reply to the first renewal of a hold that was granted for less than its lease is lost, and the hold
+// lives.
+func TestShortGrantBearsALostRenewal(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		const lease, grant = 30 * time.Second, 3 * time.Second
+		s := &server{}
+		s.answer = func(ctx context.Context, batch []Renewal[held]) ([]bool, error) {
+			if len(s.calls) < 3 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return allHeld(ctx, batch)
+		}
+		d := newWatchdog(t, s)
+		e := &Entry[held]{Value: held{name: "a"}, Lease: lease}
+		d.Watch(e, time.Now(), grant, true)
+		time.Sleep(grant)
+		synctest.Wait()
+		if left := mono.Until(d.Deadline(e)); left < lease*9/10 || len(s.lost) != 0 {
+			t.Errorf("%v left after the renewals at %v; lost %v", left, s.calls, s.lost)
+		}
+		d.Remove(e)
 	})
 }
 

@@ -32,13 +32,23 @@ var mutants = []mutant{
 	},
 	{
 		name: "renewal: not repeated after an error", in: "Watchdog.answered", suite: tests(watchdog, "TestTransientErrorsAreBorne"),
-		old: "mono.Of(now).Add(pause(e.Lease))",
+		old: "mono.Of(now).Add(pause(e.lease()))",
 		new: "0",
 	},
 	{
 		name: "renewal: a full batch forgets the next one", in: "look", suite: tests(watchdog, "TestMoreThanABatch"),
 		old: "members[n:]",
 		new: "members[min(n+1, len(members)):]",
+	},
+	{
+		name: "renewal: one lost reply ends a hold that was just granted", in: "Entry.lease", suite: tests(watchdog, "TestShortGrantBearsALostRenewal"),
+		old: "e.short > 0",
+		new: "false",
+	},
+	{
+		name: "renewal: a hold that was waited for has a short lease for long", in: "Watchdog.Watch", suite: tests(hold, "TestAHoldThatWasWaitedForIsAsGoodAsAnother"),
+		old: "shortHold",
+		new: "tick",
 	},
 	{
 		name: "renewal: a short lease hurries long ones", in: "collect", suite: tests(watchdog, "TestShortLeasesDoNotHurryLongOnes"),
@@ -1430,7 +1440,7 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "latch: what was refused is set later", in: "Caller.DoReporting", suite: simulation("latch", "-class", "a"),
+		name: "latch: what was refused is set later", in: "Caller.Do", suite: simulation("latch", "-class", "a"),
 		old: "request.Once && res",
 		new: "!request.Once && res",
 	},

@@ -283,3 +283,36 @@ func TestHoldIsPrinted(t *testing.T) {
 		s.Unlock(s.Must(y.RLocker().Adopt(background, detached)))
 	})
 }
+
+// TestAHoldThatWasWaitedForIsAsGoodAsAnother 20 ms after it began: its deadline is that of its lease, and it survives what others survive.
+func TestAHoldThatWasWaitedForIsAsGoodAsAnother(t *testing.T) {
+	kinds(t, func(s *stage) {
+		held := s.heldByOther()
+		got := s.begin(background)
+		time.Sleep(3 * time.Second)
+		s.Unlock(held)
+		s.wholeAfterAMoment((<-got).Hold)
+	})
+	fake(t, func(s *stage) {
+		other, _ := s.Client()
+		held := s.Must(other.NewPermitSemaphore("s", holdfast.Permits(1)).Lock(background))
+		got := kit.Begin(func() (*holdfast.Hold, error) { return s.c.NewPermitSemaphore("s").Lock(background) })
+		time.Sleep(3 * time.Second)
+		s.Unlock(held)
+		s.wholeAfterAMoment((<-got).Hold)
+		s.Do("FLUSHALL")
+	})
+}
+
+func (s *stage) wholeAfterAMoment(h *holdfast.Hold) {
+	s.Helper()
+	time.Sleep(20 * time.Millisecond)
+	if left := time.Until(h.Deadline()); left < 29*time.Second {
+		s.Errorf("%v, of a lease of 30 s, is left 20 ms after it was acquired", left)
+	}
+	kit.Away(s.d)
+	time.Sleep(8 * time.Second)
+	s.trusts(h)
+	s.heals()
+	s.Unlock(h)
+}
