@@ -158,6 +158,9 @@ func (q *queued) timeLeft() time.Duration {
 // await waits until the queue's head should try: see due. It reports false if ctx ends first, or it was handed the lock.
 func (q *queued) await(ctx context.Context) bool {
 	if !q.due(ctx) {
+		if !q.away.IsZero() {
+			q.waiter.Notify() // the wake-up that the last try has used up without a reply
+		}
 		return false
 	}
 	if others := q.waiter.NotBefore(); !others.IsZero() && q.pause(ctx, others, nil) == pauseOver {

@@ -237,3 +237,45 @@ func TestCallsAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestL3_WakeUpThatMetAnOutageIsPassedOn: the head of a queue is woken, Redis fails, and the head gives up in the pause before its next
+// try. The wait of the one behind it is not lengthened by that pause.
+func TestL3_WakeUpThatMetAnOutageIsPassedOn(t *testing.T) {
+	for kind, begin := range map[string]func(s *stage, c *holdfast.Client) (wait func(...holdfast.WaitOption) error, end func() error){
+		"semaphore": func(s *stage, c *holdfast.Client) (func(...holdfast.WaitOption) error, func() error) {
+			return func(o ...holdfast.WaitOption) error { return c.NewUnleasedSemaphore("x").Acquire(background, 1, o...) },
+				func() error { return s.semaphore.Release(1) }
+		},
+		"latch": func(s *stage, c *holdfast.Client) (func(...holdfast.WaitOption) error, func() error) {
+			return func(o ...holdfast.WaitOption) error { return c.NewLatch("x").Await(background, o...) },
+				s.latch.CountDown
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			on(t, kind, 1, func(s *stage) {
+				if kind == "semaphore" {
+					kit.OK(s.T, s.semaphore.Acquire(background, 1))
+				}
+				c, d := s.Client(holdfast.WithTimeout(300 * time.Millisecond))
+				wait, end := begin(s, c)
+				first := kit.Aside(func() error { return wait(holdfast.Wait(1500 * time.Millisecond)) })
+				time.Sleep(time.Millisecond)
+				second := kit.Aside(func() error { return wait() })
+				time.Sleep(999 * time.Millisecond)
+				kit.All(d, memdriver.Fault{Refuse: errors.New("connection refused")})
+				kit.OK(s.T, end())
+				var failed *holdfast.BackendError
+				if err := <-first; !errors.As(err, &failed) { // 1.5 s after the start, in a pause until 1.8 s
+					s.T.Errorf("the first one: %v", err)
+				}
+				d.SetFaults(nil)
+				start := time.Now()
+				kit.OK(s.T, <-second)
+				kit.Took(s.T, time.Since(start), 0, 100*time.Millisecond, "the second one had to wait for %v more")
+				if kind == "semaphore" {
+					kit.OK(s.T, s.semaphore.Release(1))
+				}
+			})
+		})
+	}
+}
