@@ -237,6 +237,42 @@ func TestWhyACallEnded(t *testing.T) {
 	})
 }
 
+// TestWhyAWaitForACountEnded: the semaphores and the latch, of which nobody is the holder.
+func TestWhyAWaitForACountEnded(t *testing.T) {
+	rows(t, fake, bounds, func(s *stage, bound bound) {
+		other, _ := s.Client()
+		sem, counter, latch := s.c.NewPermitSemaphore("s"), s.c.NewUnleasedSemaphore("u"), s.c.NewLatch("l")
+		kit.OK(s.T, kit.ErrOf(counter.TrySetPermits(background, 0)), kit.ErrOf(latch.TrySetCount(background, 1)))
+		held := s.Must(other.NewPermitSemaphore("s", holdfast.Permits(1)).Lock(background))
+		for state, row := range outages {
+			for what, call := range map[string]func(ctx context.Context, o []holdfast.WaitOption) error{
+				"permits": func(ctx context.Context, o []holdfast.WaitOption) error {
+					return kit.ErrOf(sem.Lock(ctx, lockOptions(o)...))
+				},
+				"Acquire": func(ctx context.Context, o []holdfast.WaitOption) error { return counter.Acquire(ctx, 1, o...) },
+				"Await":   func(ctx context.Context, o []holdfast.WaitOption) error { return latch.Await(ctx, o...) },
+			} {
+				time.AfterFunc(500*time.Millisecond, func() { kit.All(s.d, row.fault) })
+				ctx, options, ctxErr := bound(4 * time.Second)
+				err := call(ctx, options)
+				want := row.ending
+				if what == "Await" {
+					want.locked = false
+				}
+				if ctxErr != nil || what != "Await" || want.backend {
+					want.wants(s, state+", "+what, err, ctxErr)
+				} else {
+					kit.WantError(s.T, err, holdfast.ErrNotZero)
+				}
+				s.heals()
+			}
+		}
+		s.Unlock(held)
+		s.Do("FLUSHALL")
+		time.Sleep(10 * time.Minute)
+	})
+}
+
 // TestCancelledAmidARequest: that Redis has not replied within some milliseconds is no failure of Redis.
 func TestCancelledAmidARequest(t *testing.T) {
 	fake(t, func(s *stage) {
