@@ -121,5 +121,5 @@ const namedHolds = 10
 
 // failed tells the hooks about a failure in the background.
 func (c *Client) failed(l *engine.Lock, owner string, err error) {
-	c.config.hooks.tellFailure(context.Background(), Event{Name: l.Name, Kind: l.Label, owner: Owner{owner}, Err: err})
+	c.config.hooks.tellFailure(context.Background(), Event{Name: l.Name, Kind: l.Label, owner: Owner{owner}, Err: err, lock: l})
 }

@@ -213,7 +213,7 @@ func (h *Hold) event() Event {
 	if c := h.several(); c != nil {
 		e.Kind = c.label
 	} else {
-		e.Kind = h.handle.Label
+		e.Kind, e.lock = h.handle.Label, &h.handle.Lock
 	}
 	return e
 }
@@ -255,7 +255,7 @@ var _ engine.Observer = (*observer)(nil)
 
 // Waits tells the hooks that the acquire has to wait.
 func (o *observer) Waits(ctx context.Context, ahead int, why error) {
-	o.hooks.tell(ctx, onWait, Event{Name: o.handle.Name, Kind: o.handle.Label, Ahead: ahead, Err: why})
+	o.hooks.tell(ctx, onWait, Event{Name: o.handle.Name, Kind: o.handle.Label, Ahead: ahead, Err: why, lock: &o.handle.Lock})
 }
 
 // Renewed tells the hooks of a renewal.

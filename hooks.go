@@ -76,7 +76,8 @@ type Event struct {
 	Err error
 
 	owner Owner
-	hold  *Hold // nil: owner says it
+	hold  *Hold        // nil: owner says it
+	lock  *engine.Lock // nil: several locks
 }
 
 // Owner returns the hold's owner, and keeps the hold from passing on, as [Hold.Owner] does; the zero Owner where there
@@ -143,7 +144,7 @@ func (r report) describe(e *Event) {
 
 // tellResult tells the hooks of an acquire that leaves no hold. Own are those of the call.
 func tellResult(ctx context.Context, which hook, l *handle, own hookList, how report, err error) {
-	e := Event{Name: l.Name, Kind: l.Label, Err: err}
+	e := Event{Name: l.Name, Kind: l.Label, Err: err, lock: &l.Lock}
 	how.describe(&e)
 	l.client.config.hooks.tell(ctx, which, e)
 	own.tell(ctx, which, e)

@@ -31,16 +31,16 @@ var campaignPauses = engine.Backoff{First: 100 * time.Millisecond, Longest: long
 // before it. If f panics, the lock is given back, and Lead panics. A short [RenewedLease] lets another follow a crashed
 // leader soon.
 func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options ...TryOption) error {
-	hooks, label := toTry(options).hooks, ""
+	hooks, e := toTry(options).hooks, Event{Name: l.Name()}
 	one := handleOf(l)
 	switch l := l.(type) {
 	case *PermitSemaphore:
 		one = &l.handle
 	case *MultiLock:
-		label = l.label
+		e.Kind = l.label
 	}
 	if one != nil {
-		hooks, label = slices.Concat(one.client.config.hooks, hooks), one.Label
+		hooks, e.Kind, e.lock = slices.Concat(one.client.config.hooks, hooks), one.Label, &one.Lock
 	}
 	for failed := 0; ; failed++ {
 		began := time.Now()
@@ -53,7 +53,8 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 		case time.Since(began) > longestCampaignPause:
 			failed = 0
 		}
-		hooks.tellFailure(ctx, Event{Name: l.Name(), Kind: label, Err: err})
+		e.Err = err
+		hooks.tellFailure(ctx, e)
 		call.Sleep(ctx, campaignPauses.Pause(failed))
 	}
 }

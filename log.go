@@ -7,23 +7,39 @@ import (
 	"time"
 )
 
-// LogHooks returns hooks that write to a log what happens to locks; a nil logger logs nothing. The levels are Error for a
-// hold that was lost; Warn if Redis did not answer or refused, in an acquire, a renewal, an Unlock or in the background,
-// also if that has ended the context of a call, if an acquire waits for more permits than there are in all, and if
-// [Permits] says another number than are set; Info for an acquire that had to wait for longWait or more, 0 being any wait; Debug for everything else. That an acquire begins to
-// wait is logged at once, with what [Hooks].OnWait knows of who holds the lock.
+// LogHooks returns hooks that log what happens to locks; a nil logger logs nothing. The levels are:
+//   - Error: a hold was lost. Each loss is a separate record, even when an outage ends a thousand holds at once: each loss
+//     interrupts different work, and only its record names the lock and the owner.
+//   - Warn: an outage begins or ends, see below; Redis refuses a call, for a missing right or a full memory, for example;
+//     too few replicas acknowledge; an acquire waits for more permits than there are in all; [Permits] differs from the
+//     number that is set; or something else has failed in the background.
+//   - Info: an acquire had to wait for longWait or more; 0 means any wait.
+//   - Debug: everything else, and each failed call.
 //
-// Records have the attributes lock and kind and, where they apply, error, waited, held, token, ahead, handed_over and
-// owner: the last one of losses and failures only, since a hold whose owner somebody asks for is not handed over. They are
-// logged under the hook's context, so a handler finds the call's span.
+// While Redis is unreachable, every hold and every call fails again and again. So the first failure logs "Redis outage", and
+// the first reply after it logs "Redis outage over", with the attributes lasted, failures (how many events reported one)
+// and lost (how many holds were lost meanwhile). Each client has its own outages.
+//   - On a cluster, replies for the slots that failed end an outage, so locks on other nodes do not. If not all of these
+//     slots are used again, it is over when Redis has replied for one of them and nothing has failed for the client's timeout, or
+//     nothing has failed for two minutes.
+//   - Failures within the client's timeout after the end still belong to the outage: their calls were sent during it.
+//   - A client that gets no reply after an outage logs no end.
+//   - A call that Redis refuses is no outage. For each error code, a client logs one warning a minute, with the attribute
+//     more for how many others there were since the last one.
+//
+// That an acquire begins to wait is logged at once, with what [Hooks].OnWait knows about the holder. Records have the
+// attributes lock and kind and, where they apply, error, waited, held, token, ahead, handed_over and owner. Only losses and
+// failures have an owner, because a hold whose owner somebody asks for is not handed over. Records are logged under the
+// hook's context, so a handler finds the call's span. One set of hooks can serve several clients.
 func LogHooks(logger *slog.Logger, longWait time.Duration) Hooks {
 	if logger == nil {
 		return Hooks{}
 	}
-	l := logHooks{logger, longWait}
+	l := &logHooks{logger: logger, longWait: longWait}
+	l.outages.of, l.outages.refusals = map[string]*outage{}, map[refusalKind]*repeats{}
 	return Hooks{
 		OnWait: func(ctx context.Context, e Event) {
-			level := levelOf(e.Err)
+			level := slog.LevelDebug
 			var missing *PermitsError
 			if errors.As(e.Err, &missing) && missing.hopeless() {
 				level = slog.LevelWarn
@@ -33,59 +49,96 @@ func LogHooks(logger *slog.Logger, longWait time.Duration) Hooks {
 		OnRefuse:  func(ctx context.Context, e Event) { l.acquire(ctx, "not acquired", e) },
 		OnAcquire: func(ctx context.Context, e Event) { l.acquire(ctx, "acquired", e) },
 		OnPass:    func(ctx context.Context, e Event) { l.acquire(ctx, "acquired", e) },
-		OnRenew:   func(ctx context.Context, e Event) { l.log(ctx, levelOf(e.Err), "renewal", e) },
-		OnLost:    func(ctx context.Context, e Event) { l.failure(ctx, slog.LevelError, "lost", e) },
+		OnRenew:   func(ctx context.Context, e Event) { l.outcome(ctx, slog.LevelDebug, "renewal", e) },
+		OnRelease: func(ctx context.Context, e Event) { l.replied(ctx, e) },
+		OnLost:    l.lost,
 		OnEnd:     l.end,
-		OnError:   func(ctx context.Context, e Event) { l.failure(ctx, slog.LevelWarn, "failed in the background", e) },
+		OnError: func(ctx context.Context, e Event) {
+			level := slog.LevelWarn
+			if about, _ := judge(e.Err); about != silent {
+				level = slog.LevelDebug // unless outcome raises it
+			}
+			l.outcome(ctx, level, "failed in the background", e, ownerOf(e)...)
+		},
 	}
-}
-
-// levelOf is how the outcome of a call is logged: failures of Redis as warnings.
-func levelOf(err error) slog.Level {
-	if err == nil {
-		return slog.LevelDebug
-	}
-	var failed *BackendError
-	if errors.As(err, &failed) || errors.Is(err, ErrNotReplicated) {
-		return slog.LevelWarn
-	}
-	return slog.LevelDebug
 }
 
 type logHooks struct {
 	logger   *slog.Logger
 	longWait time.Duration
+	outages  outages
 }
 
-// acquire logs what came of an acquire.
-func (l logHooks) acquire(ctx context.Context, what string, e Event) {
-	level := levelOf(e.Err)
-	if e.HadToWait && e.Waited >= l.longWait {
-		level, what = max(level, slog.LevelInfo), what+" after a long wait"
-	}
-	l.log(ctx, level, what, e)
-}
-
-// end logs the end of a hold, unless it was lost, as OnLost has said.
-func (l logHooks) end(ctx context.Context, e Event) {
+// outcome logs how a call has ended, at the given level or above.
+func (l *logHooks) outcome(ctx context.Context, level slog.Level, what string, e Event, attrs ...slog.Attr) {
+	about, code := judge(e.Err)
 	switch {
-	case e.Err == nil:
-		l.log(ctx, slog.LevelDebug, "ended", e)
-	case !errors.Is(e.Err, ErrLost):
-		l.log(ctx, levelOf(e.Err), "ended, but not given back by Unlock", e)
-	}
-}
-
-// failure logs what went wrong, and whose it was.
-func (l logHooks) failure(ctx context.Context, level slog.Level, what string, e Event) {
-	var attrs []slog.Attr
-	if owner := e.Owner(); !owner.IsZero() {
-		attrs = append(attrs, slog.Any("owner", owner))
+	case about == failing:
+		if l.outages.fail(e) {
+			l.log(ctx, slog.LevelWarn, "Redis outage", e)
+		}
+	case about == refused:
+		l.replied(ctx, e)
+		if more, yes := l.outages.warn(e, code); yes {
+			level = slog.LevelWarn
+			if more > 0 {
+				attrs = append(attrs, slog.Int("more", more))
+			}
+		}
+	case answered(e):
+		l.replied(ctx, e)
 	}
 	l.log(ctx, level, what, e, attrs...)
 }
 
-func (l logHooks) log(ctx context.Context, level slog.Level, what string, e Event, attrs ...slog.Attr) {
+// replied logs the end of an outage, if a reply of Redis ends one.
+func (l *logHooks) replied(ctx context.Context, e Event) {
+	if e.HandedOver {
+		return
+	}
+	if attrs := l.outages.succeed(e); attrs != nil {
+		l.logger.LogAttrs(ctx, slog.LevelWarn, "holdfast: Redis outage over", attrs...)
+	}
+}
+
+// acquire logs the outcome of an acquire.
+func (l *logHooks) acquire(ctx context.Context, what string, e Event) {
+	level := slog.LevelDebug
+	if e.HadToWait && e.Waited >= l.longWait {
+		level, what = slog.LevelInfo, what+" after a long wait"
+	}
+	l.outcome(ctx, level, what, e)
+}
+
+// lost logs a loss.
+func (l *logHooks) lost(ctx context.Context, e Event) {
+	if answered(e) {
+		l.replied(ctx, e)
+	} else {
+		l.outages.lose(e)
+	}
+	l.log(ctx, slog.LevelError, "lost", e, ownerOf(e)...)
+}
+
+// end logs the end of a hold, unless OnLost has logged it.
+func (l *logHooks) end(ctx context.Context, e Event) {
+	switch {
+	case e.Err == nil:
+		l.log(ctx, slog.LevelDebug, "ended", e) // OnRelease has seen the reply, if there was one
+	case !errors.Is(e.Err, ErrLost):
+		l.outcome(ctx, slog.LevelDebug, "ended, but not given back by Unlock", e)
+	}
+}
+
+// ownerOf returns the owner of a loss or a failure as an attribute, if there is one.
+func ownerOf(e Event) []slog.Attr {
+	if owner := e.Owner(); !owner.IsZero() {
+		return []slog.Attr{slog.Any("owner", owner)}
+	}
+	return nil
+}
+
+func (l *logHooks) log(ctx context.Context, level slog.Level, what string, e Event, attrs ...slog.Attr) {
 	if !l.logger.Enabled(ctx, level) {
 		return
 	}

@@ -1790,4 +1790,19 @@ var mutants = []mutant{
 		old: "s.Live()",
 		new: "len(s.Holds())",
 	},
+	{
+		name: "log: a reply of one node ends the outage of another", in: "outages.succeed", suite: tests(owner, "TestLogHooksOfOneNode"),
+		old: "len(out.failing) > 0",
+		new: "false",
+	},
+	{
+		name: "log: a call that was sent during an outage begins the next one", in: "outages.fail", suite: tests(owner, "TestLogHooksStragglers"),
+		old: "at.Sub(out.ended) < e.settles()",
+		new: "at < out.ended",
+	},
+	{
+		name: "log: each refusal is a warning", in: "outages.warn", suite: tests(owner, "TestLogHooksOfRefusals"),
+		old: "now.Sub(seen.warned) < refusalPause",
+		new: "false",
+	},
 }
