@@ -20,6 +20,7 @@ var errClosed = errors.New("the elector is closed")
 
 // Elector is a [gocron.Elector], for gocron.WithDistributedElector. Make one with [NewElector].
 type Elector struct {
+	mutex  *holdfast.Mutex
 	cancel func()
 	ended  chan struct{} // closed when the campaigns are over
 	err    error         // what they ended with; after ended
@@ -27,6 +28,7 @@ type Elector struct {
 	hold    atomic.Pointer[holdfast.Hold] // while this process leads
 	told    sync.Once
 	known   chan struct{} // closed when it is known for the first time who leads, or that Redis does not say
+	waiting atomic.Bool   // a campaign waits for the lock
 	failure atomic.Pointer[error]
 }
 
@@ -37,20 +39,27 @@ var _ gocron.Elector = (*Elector)(nil)
 // crash: a short [holdfast.RenewedLease] has it follow soon.
 func NewElector(client *holdfast.Client, name string, options ...holdfast.TryOption) *Elector {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	e := &Elector{cancel: func() { cancel(errClosed) }, ended: make(chan struct{}), known: make(chan struct{})}
+	e := &Elector{
+		mutex: client.NewMutex(name), cancel: func() { cancel(errClosed) }, ended: make(chan struct{}), known: make(chan struct{}),
+	}
 	options = slices.Concat(options, []holdfast.TryOption{holdfast.WithHooks(holdfast.Hooks{
-		OnWait:  func(context.Context, holdfast.Event) { e.told.Do(func() { close(e.known) }) },
-		OnError: func(_ context.Context, event holdfast.Event) { e.failed(event.Err) },
+		OnWait: func(context.Context, holdfast.Event) {
+			e.waiting.Store(true)
+			e.told.Do(func() { close(e.known) })
+		},
+		OnRefuse: func(context.Context, holdfast.Event) { e.waiting.Store(false) },
+		OnError:  func(_ context.Context, event holdfast.Event) { e.failed(event.Err) },
 	})})
 	go func() {
 		defer close(e.ended)
-		e.err = holdfast.Lead(ctx, client.NewMutex(name), e.lead, options...)
+		e.err = holdfast.Lead(ctx, e.mutex, e.lead, options...)
 	}()
 	return e
 }
 
 // lead is called while this process leads, and returns when that is over.
 func (e *Elector) lead(ctx context.Context, hold *holdfast.Hold) error {
+	e.waiting.Store(false)
 	e.failure.Store(nil)
 	e.hold.Store(hold)
 	e.told.Do(func() { close(e.known) })
@@ -65,8 +74,10 @@ func (e *Elector) failed(err error) {
 }
 
 // IsLeader is called by gocron before each run of a job, and returns nil if this process leads.
-// Otherwise the error matches [ErrNotLeader], and has what has failed, if anything has. The first
-// calls wait until it is known who leads, or ctx ends.
+// Otherwise the error matches [ErrNotLeader], and wraps what has failed, if anything has. The first
+// calls wait until it is known who leads, or ctx ends. After a failure, a call asks Redis whether the
+// failure is over, if the campaign goes on waiting for the lock: that takes the client's timeout at
+// most.
 func (e *Elector) IsLeader(ctx context.Context) error {
 	select {
 	case <-e.known:
@@ -82,9 +93,17 @@ func (e *Elector) IsLeader(ctx context.Context) error {
 		return fmt.Errorf("%w, nor will it: %w", ErrNotLeader, e.err)
 	default:
 	}
-	if failure := e.failure.Load(); failure != nil {
+	failure := e.failure.Load()
+	if failure == nil {
+		return ErrNotLeader
+	}
+	if !e.waiting.Load() { // the next campaign begins after a pause
 		return fmt.Errorf("%w: %w", ErrNotLeader, *failure)
 	}
+	if _, err := e.mutex.Inspect(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	}
+	e.failure.CompareAndSwap(failure, nil)
 	return ErrNotLeader
 }
 

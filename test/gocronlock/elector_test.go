@@ -99,3 +99,53 @@ func TestElectorWithoutRedis(t *testing.T) {
 	server.Restart()
 	follow(t, e)
 }
+
+// refusal waits until the error of IsLeader has a failure of Redis in it, or has none.
+func refusal(t *testing.T, e *gocronlock.Elector, failed bool) {
+	t.Helper()
+	kit.WaitFor(t, "another answer of IsLeader", func() bool {
+		err := e.IsLeader(t.Context())
+		kit.WantError(t, err, gocronlock.ErrNotLeader)
+		var backend *holdfast.BackendError
+		return errors.As(err, &backend) == failed
+	})
+}
+
+// TestElectorForgetsFailures has another process lead before and after an outage: IsLeader says what has failed while it
+// lasts, and no longer.
+func TestElectorForgetsFailures(t *testing.T) {
+	server := serve(t)
+	leads := elect(t, server.Addr())
+	kit.OK(t, leads.IsLeader(t.Context()))
+	proxy := redistest.NewProxy(t, server.Addr())
+	follower := elect(t, proxy.Addr())
+	refusal(t, follower, false)
+	proxy.BlackHole(redistest.ToServer, true)
+	proxy.BlackHole(redistest.ToClient, true)
+	refusal(t, follower, true)
+	late := elect(t, proxy.Addr()) // its campaign begins without Redis
+	refusal(t, late, true)
+	proxy.BlackHole(redistest.ToServer, false)
+	proxy.BlackHole(redistest.ToClient, false)
+	refusal(t, follower, false)
+	refusal(t, late, false)
+	kit.OK(t, leads.IsLeader(t.Context()))
+}
+
+// TestElectorForgetsALoss has the leader lose its lock to another: once it waits again, it says only that it does not lead.
+func TestElectorForgetsALoss(t *testing.T) {
+	addr := serve(t).Addr()
+	failed := make(chan error, 1)
+	e := elect(t, addr, holdfast.WithHooks(holdfast.Hooks{OnError: func(_ context.Context, event holdfast.Event) { failed <- event.Err }}))
+	kit.OK(t, e.IsLeader(t.Context()))
+	other := elect(t, addr)
+	kit.WantError(t, other.IsLeader(t.Context()), gocronlock.ErrNotLeader) // it waits
+	kit.Force(t, connect(t, addr).NewMutex(leader))
+	kit.WantError(t, receive(t, failed, "the loss"), holdfast.ErrLost)
+	follow(t, other)
+	kit.WaitFor(t, "no word of the loss", func() bool {
+		err := e.IsLeader(t.Context())
+		kit.WantError(t, err, gocronlock.ErrNotLeader)
+		return !errors.Is(err, holdfast.ErrLost)
+	})
+}
