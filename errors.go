@@ -63,8 +63,9 @@ type LockedError struct {
 	Holder Owner
 	// TTL is how long the lock lives unless it is renewed; [NoExpiry] if it does not expire, and 0 if it is not known.
 	TTL time.Duration
-	// Who is the holder's client, for people, and HeldFor for how long it has held the lock, as far as that is known: see
-	// [Holder].
+	// Who is the holder's client, for people, and HeldFor how long it has held the lock, as far as that is known: see
+	// [Holder]. Both are zero if the holder's client or the one that was refused has [WithoutIdentity]. At most ten refusals
+	// a second look them up.
 	Who     Identity
 	HeldFor time.Duration
 

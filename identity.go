@@ -41,7 +41,7 @@ func (i Identity) String() string {
 }
 
 // IsZero reports whether nothing is known: the client is not one of holdfast, has [WithoutIdentity],
-// may not write its key, or has been closed.
+// may not write its key, or has been closed; or the client that asked has [WithoutIdentity].
 func (i Identity) IsZero() bool { return i == Identity{} }
 
 // WithIdentity sets what the client says of itself; what is zero in i is as [Identity] says. [ErrInvalid] for texts of
@@ -61,8 +61,10 @@ func WithIdentity(i Identity) ClientOption {
 	})
 }
 
-// WithoutIdentity keeps the client from saying who it is, and from asking who others are: it
-// writes no key but those of its locks, and its errors name owners as they stand in Redis.
+// WithoutIdentity keeps the client from saying who it is, and from looking up who holds a lock: it writes no key but those
+// of its locks, needs no right to the keys of identities, and a refusal or an Inspect costs one call. So its own
+// [LockedError] and [State] have no Who and no HeldFor, even if the holder says who it is, and their texts name owners as
+// they are recorded in Redis. [Client.Who] still asks.
 func WithoutIdentity() ClientOption {
 	return clientOption(func(c *config) error {
 		c.anonymous = true

@@ -26,14 +26,17 @@ type Holder struct {
 	HeldFor time.Duration   // 0: for less than a second, or it is not known
 }
 
-// Who returns what is known of an owner wherever it holds something.
+// Who returns what is known of an owner wherever it holds something. An anonymous client asks, too.
 func (p *Presence) Who(ctx context.Context, owner string) (Holder, error) {
 	found, err := p.lookUp(ctx, "", []string{owner})
 	return found[0], err
 }
 
-// Holders returns what can be found out about the owners that hold a lock.
+// Holders returns what can be found out about the owners that hold a lock. An anonymous client does not ask.
 func (p *Presence) Holders(ctx context.Context, name string, owners []string) []Holder {
+	if p.config.Anonymous {
+		return make([]Holder, len(owners))
+	}
 	ctx, stop := context.WithTimeout(ctx, min(inspectTakes, p.config.Timeout))
 	defer stop()
 	found, _ := p.lookUp(ctx, name, owners) // what is not known is left out
@@ -62,7 +65,7 @@ func (p *Presence) lookUp(ctx context.Context, name string, owners []string) ([]
 	for i, owner := range owners {
 		key := protocol.ClientKey(owner)
 		switch {
-		case key == "" || p.config.Anonymous:
+		case key == "", key == p.key && p.config.Anonymous:
 		case key == p.key:
 			found[i] = p.own(owner, name)
 		case len(questions[key]) < mostFields && (len(questions) < mostAsked || questions[key] != nil):

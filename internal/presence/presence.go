@@ -29,7 +29,7 @@ type Config struct {
 	ID string
 	// Self is what the client says of itself. What is zero has a default; Age is not used.
 	Self protocol.Client
-	// Anonymous keeps the client from writing and from asking.
+	// Anonymous keeps the client from writing, and from asking anything but [Presence.Who].
 	Anonymous bool
 	// Timeout is the client's.
 	Timeout time.Duration

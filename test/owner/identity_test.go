@@ -283,7 +283,7 @@ func TestIdentityOfAMinHold(t *testing.T) {
 	})
 }
 
-// Redisson's owners have no such hash, and nobody asks for one. A client without an identity asks for none, and writes
+// Redisson's owners have no such hash, and nobody asks for one. A client without an identity asks for none unless Who is called, and writes
 // nothing of itself, also at the end of a long hold.
 func TestIdentityIsNotAskedFor(t *testing.T) {
 	fakeKnown(t, func(s *known) {
@@ -300,15 +300,26 @@ func TestIdentityIsNotAskedFor(t *testing.T) {
 		if said := s.refused(off).Error(); !strings.Contains(said, hold.Owner().String()) {
 			s.Error(said)
 		}
-		_, err := off.NewMutex("x").Inspect(background)
+		state, err := off.NewMutex("x").Inspect(background)
+		kit.OK(s.T, err)
+		if who := state.Holders[0].Who; !who.IsZero() || noff.Of("read") != 0 {
+			s.Errorf("Inspect has asked who it is: %v", who)
+		}
+		who, err := off.Who(background, hold.Owner())
 		kit.OK(s.T, err, hold.Unlock())
+		if who.Program != "billing" || who.Host != "web-3" {
+			s.Errorf("Who: %v", who)
+		}
+		if own, err := off.Who(background, off.NewOwner()); !own.IsZero() || err != nil {
+			s.Errorf("Who of itself: %v, %v", own, err)
+		}
 		hold = kit.Must(s.T)(off.NewMutex("x").TryLock(background))
 		time.Sleep(25 * time.Minute)
 		kit.Unlock(s.T, hold)
 		synctest.Wait()
 		s.WantReply("0", "EXISTS", clientKey(off))
 		kit.OK(s.T, off.Close())
-		if n.Of("read") != 0 || noff.Of("read") != 0 || noff.Of("write") != 0 || noff.Of("delete") != 0 {
+		if n.Of("read") != 0 || noff.Of("read") != 1 || noff.Of("write") != 0 || noff.Of("delete") != 0 {
 			s.Errorf("%v and %v", n, noff)
 		}
 	})
