@@ -15,12 +15,14 @@ type Mutex struct {
 	lock
 }
 
-// NewMutex returns the lock of the given name. It does no I/O. A name has 1 to
-// 1,024 bytes. It has no braces; or its first closing one stands behind its first opening one, with at
-// least one character between, and these choose the cluster slot. With any other name every call returns
-// [ErrInvalid]. Any other byte may stand in a name, also a line break or NUL, as in Redisson. The names a and {a} are two
-// locks that share the keys and channels beside them, as in Redisson: use one of the two. A client returns ErrInvalid for
-// the one that it meets second, unless it has met hundreds of others in between. The options are [NonReentrant], [Fenced] and [Polling].
+// NewMutex returns the lock of the given name. It does no I/O. The options are [NonReentrant], [Fenced] and [Polling].
+//
+// A name has 1 to 1,024 bytes of any value, also a line break or NUL, as in Redisson. It has no braces; or its first
+// closing brace comes after its first opening one, with at least one byte between, and these bytes choose the cluster
+// slot. With any other name every call returns [ErrInvalid]. The names x and {x} are two locks that share the keys and
+// channels beside them, as in Redisson: the waitlist of a fair mutex, for example, and the held permits of a
+// [PermitSemaphore]. Use one of the two. A client returns ErrInvalid for the one that it meets second, unless it has met
+// hundreds of others in between; two clients are not told. docs/kinds/mutex.md has more.
 //
 // Waiters of several processes get the lock in the order in which they came, as a rule
 // and not as a promise: one of each stands in a line in Redis, and a release grants the lock
