@@ -35,9 +35,14 @@ var (
 	_        = []Inspector{(*Mutex)(nil), (*RWMutex)(nil), (*RLocker)(nil), (*PermitSemaphore)(nil)}
 )
 
-// Do acquires the lock, calls f with the hold and its context, and gives the lock back, also if f panics. If the acquire
-// fails, f is not called and the error is Lock's. Otherwise the error joins f's and Unlock's: it matches [ErrLost] if the
-// lock was lost while f ran. Let f return no [ErrLocked] of its own: it cannot be told from the lock's.
+// Do acquires the lock, calls f with the hold and its context, and unlocks, also if f panics. If the acquire fails, f is not
+// called and the error is Lock's. Otherwise the error joins f's and Unlock's: it matches [ErrLost] if the lock was lost while
+// f ran.
+//
+// The errors of f pass through as they are. So if f, or a Do inside it, fails to acquire another lock, the error of the
+// outer Do matches [ErrLocked], too, although f ran. The Name of the [*LockedError] tells which lock was refused: l.Name()
+// only if f was not called (of a [MultiLock], it is the name of the part). The [*LostError] and the [*BackendError] have a
+// Name as well.
 func Do(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold) error, options ...LockOption) (err error) {
 	hold, err := l.Lock(ctx, options...)
 	if err != nil {

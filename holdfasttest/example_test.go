@@ -63,6 +63,35 @@ func Example_do() {
 	// the order is gone
 }
 
+func Example_doNested() {
+	client, stop := connect()
+	defer stop()
+	job, account := client.NewMutex("jobs:nightly"), client.NewMutex("account:7")
+	nightly := func() error {
+		return holdfast.Do(ctx, job, func(ctx context.Context, _ *holdfast.Hold) error {
+			fmt.Println("the job runs")
+			return holdfast.Do(ctx, account, func(context.Context, *holdfast.Hold) error { return nil }, holdfast.Wait(0))
+		}, holdfast.Wait(0))
+	}
+
+	for _, busy := range []*holdfast.Mutex{job, account} {
+		hold, err := busy.Lock(ctx)
+		if err != nil {
+			panic(err)
+		}
+		err = nightly()
+		var locked *holdfast.LockedError
+		fmt.Println(errors.Is(err, holdfast.ErrLocked), errors.As(err, &locked) && locked.Name == job.Name())
+		if err := hold.Unlock(); err != nil {
+			panic(err)
+		}
+	}
+	// Output:
+	// true true
+	// the job runs
+	// true false
+}
+
 func Example_tryLock() {
 	client, stop := connect()
 	defer stop()
