@@ -75,8 +75,12 @@ func judge(err error) (verdict, string) {
 		return refused, "not published"
 	}
 	var backend *BackendError
-	if !errors.As(err, &backend) {
+	var gaveUp *gaveUpError
+	switch {
+	case !errors.As(err, &backend):
 		return silent, ""
+	case errors.As(err, &gaveUp) && errors.Is(backend, call.ErrNoAnswer):
+		return silent, "" // the caller's time may just have been short
 	}
 	// A full memory refuses acquires, not renewals, and a slot on the move refuses calls with several keys only.
 	if code := call.Code(err); code == "OOM" || code == "TRYAGAIN" || code != "" && !call.Passes(err) {

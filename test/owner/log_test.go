@@ -261,6 +261,19 @@ func TestLogHooksOldErrors(t *testing.T) {
 	r.want(t, "1 lost")
 }
 
+// A call whose deadline was shorter than the network is slow says nothing of Redis.
+func TestLogHooksOfAShortDeadline(t *testing.T) {
+	var log records
+	fake(t, func(s *stage) {
+		kit.All(s.d, memdriver.Fault{DelayReply: 20 * time.Millisecond})
+		ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+		defer cancel()
+		kit.Fails(s.T, context.DeadlineExceeded)(s.c.NewMutex("short").Lock(ctx))
+		log.want(s.T, "")
+		s.d.SetFaults(nil)
+	}, holdfast.WithHooks(holdfast.LogHooks(log.logger(slog.LevelInfo), time.Hour)))
+}
+
 // A call that was sent during an outage may fail after its end: that begins no other outage. One that fails later than the client's timeout does.
 func TestLogHooksStragglers(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
