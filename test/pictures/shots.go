@@ -29,7 +29,7 @@ var all = []shot{
 		{types: "holdfast unlock --force orders:42", until: `orders:42.*\[y/N\]`},
 		{types: "y", until: `was taken away` + prompt},
 	}},
-	{name: "bench", about: "holdfast bench", steps: []step{{types: "holdfast bench --duration 2s", until: `wait below.*` + prompt}}},
+	{name: "bench", about: "holdfast bench", high: 48, steps: []step{{types: "holdfast bench --duration 2s", until: `without hand-over.*wait below.*` + prompt}}},
 	{name: "doctor", about: "holdfast doctor", high: 60, before: unfit, steps: []step{{types: "holdfast doctor", until: `not known.*` + prompt}}},
 	{name: "errors", about: "errors", steps: []step{
 		{types: "holdfast show nothing; echo exit code $?", until: `exit code 66` + prompt},

@@ -133,6 +133,22 @@ func TestPrint(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
+	r.ThroughRedis = &Result{Server: "there", Kind: Mutex, Goroutines: 2, Locks: 1, WithoutHandOver: true, Pairs: 7, PerSecond: 3500}
+	for kind, says := range map[Kind]string{
+		Mutex: "  pairs    1,000, 666 a second, handed over inside this process\n           3,500 a second with each through Redis, as between processes\n",
+		Read:  "  pairs    1,000, 666 a second, in holds that goroutines of this process share\n           3,500 a second with each through Redis, as between processes\n",
+	} {
+		b.Reset()
+		r.Kind = kind
+		if err := r.Print(&b, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{says, "\n\n2 goroutines for 1 mutex, without hand-over, ", "  pairs    7, 3,500 a second, each through Redis\n"} {
+			if !strings.Contains(b.String(), part) {
+				t.Errorf("%s: no %q in\n%s", kind, part, b.String())
+			}
+		}
+	}
 	for _, width := range []int{44, 80} {
 		b.Reset()
 		r.Pairs, r.Waits[0].Count = 123_457, 123_456

@@ -53,6 +53,11 @@ type Config struct {
 	Progress func(elapsed time.Duration, pairs int64)
 }
 
+// handsOver reports whether holds pass from goroutine to goroutine, or are shared, without Redis.
+func (c *Config) handsOver() bool {
+	return !c.WithoutHandOver && c.Goroutines > c.Locks && (c.Kind == Mutex || c.Kind == Read)
+}
+
 func (c *Config) check() error {
 	switch {
 	case c.Goroutines < 1 || c.Goroutines > most:

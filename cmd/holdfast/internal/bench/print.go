@@ -36,7 +36,10 @@ func (r *Result) Print(w io.Writer, width int) error {
 	}
 	line("", "%s for %s%s, %.1f s on %s%s", count(int64(r.Goroutines), "goroutine"), r.locks(), how, r.Elapsed.Seconds(), r.Server, early)
 	b.WriteString("\n")
-	line("  pairs    ", "%s, %s a second", grouped(r.Pairs), grouped(int64(r.PerSecond)))
+	line("  pairs    ", "%s, %s a second%s", grouped(r.Pairs), grouped(int64(r.PerSecond)), r.path())
+	if r.ThroughRedis != nil {
+		line("           ", "%s a second with each through Redis, as between processes", grouped(int64(r.ThroughRedis.PerSecond)))
+	}
 	line("  wait     ", "%v", r.Wait)
 	line("  unlock   ", "%v", r.Unlock)
 	line("  shares   ", "from %s to %s pairs a goroutine", grouped(r.Fewest), grouped(r.Most))
@@ -49,8 +52,26 @@ func (r *Result) Print(w io.Writer, width int) error {
 	if r.Pairs > 0 {
 		b.WriteString("\n" + r.histogram(width))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	if _, err := io.WriteString(w, b.String()); err != nil || r.ThroughRedis == nil {
+		return err
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return r.ThroughRedis.Print(w, width)
+}
+
+// path returns how holds passed from goroutine to goroutine; empty if there is only one way.
+func (r *Result) path() string {
+	switch {
+	case r.ThroughRedis != nil && r.Kind == Read:
+		return ", in holds that goroutines of this process share"
+	case r.ThroughRedis != nil:
+		return ", handed over inside this process"
+	case r.WithoutHandOver:
+		return ", each through Redis"
+	}
+	return ""
 }
 
 // locks says what was locked.

@@ -41,8 +41,22 @@ type run struct {
 
 // Run runs the workload until its time is up, or the context ends. It returns what was
 // measured until then, also together with an error that is about what came after. An
-// error is an [exit.Error].
+// error is an [exit.Error]. If holds pass inside the process, it runs the workload a second
+// time, without that: see [Result.ThroughRedis].
 func Run(ctx context.Context, cfg Config) (*Result, error) {
+	result, err := runOnce(ctx, cfg)
+	if err != nil || result.Interrupted || !cfg.handsOver() {
+		return result, err
+	}
+	cfg.WithoutHandOver = true
+	result.ThroughRedis, err = runOnce(ctx, cfg)
+	if result.ThroughRedis == nil && ctx.Err() != nil {
+		err = nil // interrupted between the two
+	}
+	return result, err
+}
+
+func runOnce(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, &exit.Error{Code: exit.Usage, Err: err}
 	}

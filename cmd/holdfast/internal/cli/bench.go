@@ -15,7 +15,7 @@ type benchCommand struct {
 	Goroutines      int           `default:"64" placeholder:"N" help:"How many goroutines lock and unlock, all on one client: 1 to 100,000. The default is ${default}."`
 	Locks           int           `default:"1" placeholder:"N" help:"How many locks they are divided among: 1 to the number of goroutines. The default is ${default}: all of them want the same."`
 	Hold            time.Duration `default:"0s" placeholder:"TIME" help:"How long each holds the lock before it unlocks: 0s to 24h. The default is ${default}."`
-	Duration        time.Duration `default:"10s" placeholder:"TIME" help:"How long to measure: 1ms to 24h. The default is ${default}. Ctrl-C ends it early."`
+	Duration        time.Duration `default:"10s" placeholder:"TIME" help:"How long to measure, each time: 1ms to 24h. The default is ${default}. Ctrl-C ends it early."`
 	Lease           time.Duration `default:"30s" placeholder:"TIME" help:"The lease of each lock, 100ms to 24h: how long it would stay if this program were killed. The default is ${default}."`
 	WithoutHandOver bool          `help:"Have each pair go through Redis. By default an unlock passes a mutex on to the next goroutine that waits, for a millisecond or a few until other processes have their turn, and goroutines that read share one hold."`
 	Prefix          string        `default:"holdfast-bench" placeholder:"TEXT" help:"What the names of the locks begin with; a random word follows. The default is ${default}."`
@@ -29,7 +29,8 @@ their own, and nothing is left behind.
   holdfast bench
   holdfast bench --locks 64
 
-The same, with every pair through Redis:
+If goroutines of this process can hand a lock over, or share a read hold, it measures twice: with
+that, and with every pair through Redis, as between processes. The second alone:
   holdfast bench --without-hand-over
 
 As much as one goroutine can do alone:
