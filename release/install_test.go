@@ -89,11 +89,11 @@ func TestOlderAdapter(t *testing.T) {
 	})
 }
 
-// TestReplaced gets the modules as the README says while nothing is published: the commands there
-// find every module that can be imported, beside a module that has all of them.
+// TestReplaced gets the modules as the README says while nothing is published: in a folder that has only
+// the README's program, and a test that imports every module, the commands there make both build.
 func TestReplaced(t *testing.T) {
 	repo := here(t)
-	_, after, _ := strings.Cut(read(t, repo.dir, "README.md"), "    for m in ")
+	_, after, _ := strings.Cut(read(t, repo.dir, "README.md"), "    go mod init ")
 	commands, _, ok := strings.Cut(after, "\n\n")
 	if !ok {
 		t.Fatal("README.md has no commands for modules that are not published")
@@ -104,16 +104,15 @@ func TestReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"GOWORK=off", "CGO_ENABLED=0"}
-	write(t, "package mine\n", mine, "mine.go")
-	command(t, mine, env, "go", "mod", "init", "example.com/mine")
-	text := "package mine\n\nimport (\n"
+	write(t, program(t, repo), mine, "main.go")
+	text := "package main\n\nimport (\n"
 	for _, m := range repo.published() {
 		if name := m.path(); m.dir != tool && m.dir != "otel/example" { // these are programs
 			text += "\t_ \"" + name + "\"\n"
 		}
 	}
-	write(t, text+")\n", mine, "mine_test.go")
-	command(t, mine, env, "sh", "-ec", "for m in "+commands)
+	write(t, text+")\n", mine, "main_test.go")
+	command(t, mine, env, "sh", "-ec", "go mod init "+commands)
 	command(t, mine, env, "go", "test", ".")
 }
 
@@ -233,6 +232,8 @@ func program(t *testing.T, repo *repository) string {
 func pipelined(t *testing.T, program, name, path string) string {
 	t.Helper()
 	return changed(t, program,
+		"\t\"github.com/redis/go-redis/v9/logging\"\n", "",
+		"\tlogging.Disable() // go-redis logs each failed connection; holdfast returns an error\n", "",
 		"github.com/redis/go-redis/v9", path,
 		"holdfast/goredisdriver", "holdfast/"+name+"driver",
 		"redis.ParseURL", name+".ParseURL",

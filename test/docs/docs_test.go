@@ -30,7 +30,7 @@ var docPackages = []typecheck.Module{
 	{Dir: ".", Paths: []string{
 		"context", "database/sql", "errors", "fmt", "log/slog", "os", "os/signal", "strings", "syscall", "testing", "testing/synctest", "time",
 		"github.com/holdfast-go/holdfast", "github.com/holdfast-go/holdfast/goredisdriver", "github.com/holdfast-go/holdfast/rueidisdriver",
-		"github.com/redis/go-redis/v9", "github.com/redis/rueidis",
+		"github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/logging", "github.com/redis/rueidis",
 	}},
 	{Dir: "../../valkeydriver", Paths: []string{"github.com/holdfast-go/holdfast/valkeydriver", "github.com/valkey-io/valkey-go"}},
 	{Dir: "../../gocronlock", Paths: []string{"github.com/holdfast-go/holdfast/gocronlock", "github.com/go-co-op/gocron/v2"}},
@@ -291,22 +291,37 @@ func TestProofsExist(t *testing.T) {
 	}
 }
 
-// The README's program is the one in quickstart, and it runs.
+// The README's program is the one in quickstart. It exits with 1 and one line of output if the lock is held or Redis is not running.
 func TestReadmeQuickStart(t *testing.T) {
 	t.Parallel()
 	if !strings.Contains(read(t, "../../README.md"), "```go\n"+read(t, "../quickstart/main.go")+"```\n") {
 		t.Error("the README's program is not quickstart/main.go")
 	}
-	s := redistest.Start(t)
-	cmd := exec.Command("go", "run", "../quickstart")
-	cmd.Env = append(os.Environ(), "REDIS_URL=redis://"+s.Addr(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "done") {
-		t.Errorf("%v: %s", err, out)
+	program := filepath.Join(t.TempDir(), "quickstart")
+	build := exec.Command("go", "build", "-o", program, "../quickstart")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
+	s := redistest.Start(t)
+	// runs expects an exit code, and one line of output that contains a text.
+	runs := func(what string, code int, line string) {
+		t.Helper()
+		cmd := exec.Command(program)
+		cmd.Env = append(os.Environ(), "REDIS_URL=redis://"+s.Addr())
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != code || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), line) {
+			t.Errorf("%s: %v: %s", what, err, out)
+		}
+	}
+	runs("the lock is free", 0, "done")
 	if keys := s.Cli(t, "KEYS", "*"); keys != "" {
 		t.Errorf("it left %s", keys)
 	}
+	s.Cli(t, "HSET", "orders:42", "99f17b91-c6cc-489e-88f6-8265bee545cf:1", "1")
+	runs("another owner holds the lock", 1, "somebody else has it: ")
+	s.Kill()
+	runs("Redis is not running", 1, "nothing listens there")
 }
 
 // TestReadmesAreEqual compares what the two languages have in common: headings, blocks of

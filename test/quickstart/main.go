@@ -4,17 +4,20 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 )
 
 func main() {
+	logging.Disable() // go-redis logs each failed connection; holdfast returns an error
 	if err := run(context.Background()); err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +37,7 @@ func run(ctx context.Context) error {
 	mu := client.NewMutex("orders:42") // the same lock as Redisson's getLock("orders:42")
 	hold, err := mu.Lock(ctx, holdfast.Wait(5*time.Second))
 	if errors.Is(err, holdfast.ErrLocked) {
-		log.Print("somebody else has it") // err says who, and for how long
+		return fmt.Errorf("somebody else has it: %w", err) // err names the holder and its lease
 	}
 	if err != nil {
 		return err
