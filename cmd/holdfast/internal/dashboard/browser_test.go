@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -312,6 +314,7 @@ func TestBrowser(t *testing.T) {
 		{"phone", testPhone},
 		{"unlock", testUnlock},
 		{"sign in", testSignIn},
+		{"below a path", testBelowPath},
 		{"away", testAway},
 		{"many", testMany},
 	} {
@@ -568,6 +571,42 @@ func testSignIn(t *testing.T, chromium context.Context) {
 	b.shows("The token of this dashboard")
 	b.run(chromedp.Reload())
 	b.shows("The token of this dashboard")
+}
+
+// testBelowPath signs in, reads, and takes a lock away below a path of a proxy that replaces Host, with and without the slash.
+func testBelowPath(t *testing.T, chromium context.Context) {
+	const token = "correct horse battery staple"
+	for _, base := range []string{"", "/locks"} {
+		w := newWorld(t)
+		w.holds("job", javaOwner, 0)
+		proxy := httptest.NewUnstartedServer(nil)
+		proxy.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			front{prefix: "/locks", strips: base == "", addsNoSlash: base != ""}.handler(w.addr).ServeHTTP(rw, r)
+		})
+		name := proxy.Listener.Addr().String()
+		cfg := w.config()
+		cfg.Token, cfg.AllowUnlock, cfg.Hosts, cfg.BasePath = token, true, []string{name}, base
+		w.serve(cfg)
+		proxy.Start()
+		defer proxy.Close()
+		page := "http://" + name + "/locks"
+		if base == "" {
+			page += "/"
+		}
+		b := open(t, chromium, page, "401")
+		b.shows("The token of this dashboard")
+		b.run(chromedp.SendKeys("#token", token+kb.Enter))
+		b.shows(javaOwner)
+		b.run(chromedp.Click(`//a[text()="job"]`))
+		b.shows("Take the lock away")
+		if at := eval[string](b, "location.href"); at != page+"#/lock/job" {
+			t.Errorf("the page of the lock is at %s", at)
+		}
+		b.run(chromedp.Click("#unlock"), chromedp.Click("#take"))
+		b.shows("Nobody holds it")
+		b.run(chromedp.Click("#sign-out"))
+		b.shows("The token of this dashboard")
+	}
 }
 
 // testAway loses Redis for a while.

@@ -18,8 +18,9 @@
 //
 // Every request passes guard: the Host must be an address, localhost or a name that was given, since otherwise a page
 // of somebody else's could make its own name mean this address; what other sites make a browser ask for is refused; what changes
-// anything must be a POST of JSON whose Origin is this page. With a token, everything but the page's own files wants a session, which
-// who knows the token gets as a cookie; /metrics wants the token itself, and /healthz nothing. Nothing is logged of a request.
+// anything must be a POST of JSON whose Origin is the Host, or a name that was given, since a proxy may replace Host. With a token,
+// everything but the page's own files wants a session, which a cookie names; /metrics wants the token itself. /healthz wants nothing,
+// not even a Host. X-Forwarded headers are ignored. Nothing is logged of a request.
 //
 // What comes from Redis is made harmless by package present, and the page puts it in as text: its policy forbids scripts and styles
 // that are not files of its own, and the making of HTML from text altogether.
@@ -73,8 +74,12 @@ type Config struct {
 	Most int
 	// Token is what one has to know to see anything; empty: nothing.
 	Token string
-	// Hosts are the names by which it may be called, apart from addresses and localhost.
+	// Hosts are the names by which it may be called, apart from addresses and localhost, in small letters; with a port if the page
+	// has one in a browser and a proxy replaces Host.
 	Hosts []string
+	// BasePath is the path below which browsers find the page, such as /locks, whether a proxy strips it or not; empty: the root, or
+	// what a proxy strips.
+	BasePath string
 	// AllowUnlock allows to take locks away.
 	AllowUnlock bool
 	// Explain says why Redis cannot be used, in one line that holds no credential.

@@ -1,19 +1,24 @@
 package dashboard
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"fmt"
 	"mime"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 )
 
 const (
@@ -47,7 +52,8 @@ func protect(header http.Header) {
 
 // guard refuses requests that do not come from the page, or not from somebody who may use it.
 type guard struct {
-	hosts    []string
+	base     string    // what a request's path may begin with
+	hosts    []string  // as Config.Hosts
 	sessions *sessions // nil: anybody may
 	slots    chan struct{}
 	next     http.Handler
@@ -64,31 +70,73 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, mostBody)
-	switch {
-	case !g.knows(r.Host):
-		refuse(w, http.StatusMisdirectedRequest, "this dashboard does not go by that name; the flag --host gives it one")
-	case foreign(r):
-		refuse(w, http.StatusForbidden, "another site may not use this dashboard")
-	case r.Method != http.MethodGet && r.Method != http.MethodHead && !ofThePage(r):
-		refuse(w, http.StatusForbidden, "what changes anything must be JSON that comes from the dashboard's own page")
-	case g.closed(r):
-		refuse(w, http.StatusUnauthorized, "the token is wanted")
-	default:
-		g.next.ServeHTTP(w, r)
+	r = g.withoutBase(r)
+	if status, why := g.refusal(r); why != "" {
+		refuse(w, status, why)
+		return
 	}
+	g.next.ServeHTTP(w, r)
+}
+
+// withoutBase takes the base path off a request's path, unless a proxy has done so.
+func (g *guard) withoutBase(r *http.Request) *http.Request {
+	rest, found := strings.CutPrefix(r.URL.Path, g.base)
+	if g.base == "" || !found || rest != "" && rest[0] != '/' {
+		return r
+	}
+	changed := *r
+	changed.URL = &url.URL{Path: cmp.Or(rest, "/"), RawQuery: r.URL.RawQuery}
+	return &changed
+}
+
+// refusal returns the status and the reason of a refusal; without a reason the request is let through. /healthz is exempt from the
+// check of Host, because health probes send any Host, or none.
+func (g *guard) refusal(r *http.Request) (status int, why string) {
+	if r.URL.Path != healthPath && !g.knows(r.Host) {
+		return http.StatusMisdirectedRequest, unknownHost(r.Host)
+	}
+	if foreign(r) {
+		return http.StatusForbidden, "another site may not use this dashboard"
+	}
+	if path.Clean(r.URL.Path) != r.URL.Path { // the mux would redirect it, to a path without the base
+		return http.StatusNotFound, noPage
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if why := g.notThePage(r); why != "" {
+			return http.StatusForbidden, why
+		}
+	}
+	if g.closed(r) {
+		return http.StatusUnauthorized, "the token is wanted"
+	}
+	return 0, ""
 }
 
 // knows reports whether a Host can be nobody else's: an address needs no DNS, and localhost is never asked for.
 func (g *guard) knows(host string) bool {
-	name := host
-	if bare, _, err := net.SplitHostPort(host); err == nil {
-		name = bare
-	}
-	name = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
+	name := bareName(host)
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
 	}
-	return name == "localhost" || slices.Contains(g.hosts, strings.TrimSuffix(name, "."))
+	return name == "localhost" || slices.ContainsFunc(g.hosts, func(known string) bool { return bareName(known) == name })
+}
+
+// bareName is a Host in small letters, without its port, brackets and the dot at its end.
+func bareName(host string) string {
+	if bare, _, err := net.SplitHostPort(host); err == nil {
+		host = bare
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// unknownHost returns the reason for refusing a Host, and the remedy.
+func unknownHost(host string) string {
+	if host == "" {
+		return "the request has no Host; only " + healthPath + " is answered without one that is an address, localhost or a name that --host gives"
+	}
+	name := cut(present.Safe(bareName(host)))
+	return fmt.Sprintf("the request has the Host %s, which is not a name of this dashboard; if it is to be one, start the dashboard with --host %[1]s", name)
 }
 
 // foreign reports whether a browser says that another site has made it ask. To follow a link to the page is fine.
@@ -100,16 +148,37 @@ func foreign(r *http.Request) bool {
 	return r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate"
 }
 
-// ofThePage reports whether a request that changes something is the page's: no other can send its origin, or JSON without being asked
-// first.
-func ofThePage(r *http.Request) bool {
+// notThePage returns why a request that changes something may not come from the dashboard's page; empty if it does come from there.
+// Another page can neither forge its Origin nor send JSON without a preflight. Origin must match Host or a name given by --host,
+// because a proxy may replace Host.
+func (g *guard) notThePage(r *http.Request) string {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" || r.Method != http.MethodPost {
-		return false
+		return "what changes anything must be JSON that comes from the dashboard's own page"
 	}
-	origin, err := url.Parse(r.Header.Get("Origin"))
-	return err == nil && (origin.Scheme == "http" || origin.Scheme == "https") && origin.Host != "" && strings.EqualFold(origin.Host, r.Host)
+	given := r.Header.Get("Origin")
+	if given == "" {
+		return "the request has no Origin, so it may not come from the dashboard's own page; a proxy must pass Origin on"
+	}
+	origin, err := url.Parse(given)
+	port := ""
+	if err == nil {
+		port = map[string]string{"http": ":80", "https": ":443"}[origin.Scheme]
+	}
+	if port == "" || origin.Host == "" {
+		return "the request's Origin is not the dashboard's own page"
+	}
+	from := withoutPort(origin.Host, port)
+	if from == withoutPort(r.Host, port) || slices.ContainsFunc(g.hosts, func(known string) bool { return from == withoutPort(known, port) }) {
+		return ""
+	}
+	return fmt.Sprintf("the browser's page is at %s, but the request has the Host %s, so it may not come from the dashboard's own page; "+
+		"if that is the page's address, have the proxy pass Host on, or start the dashboard with --host %s",
+		cut(present.Safe(given)), cut(present.Safe(r.Host)), cut(present.Safe(from)))
 }
+
+// withoutPort is a Host in small letters, without the port if that is the scheme's own.
+func withoutPort(host, port string) string { return strings.TrimSuffix(strings.ToLower(host), port) }
 
 // closed reports whether a request wants a session and has none. Programs that read the metrics send the token itself.
 func (g *guard) closed(r *http.Request) bool {
@@ -183,10 +252,11 @@ func (s *sessions) end(secret string) {
 }
 
 // cookie hands a session to the browser, or takes it back if it is empty. Scripts do not see it, and other sites cannot have it sent.
-// A page that has come by way of a proxy with TLS has it sent by that way alone.
+// A page that has come by way of a proxy with TLS has it sent by that way alone. It has no Path, so browsers send it to paths beside
+// that of the request only: to /api/, below whatever path the proxy shows the page.
 func cookie(r *http.Request, secret string) *http.Cookie {
 	c := &http.Cookie{ //nolint:gosec // Secure would keep it from plain HTTP on loopback
-		Name: cookieName, Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionFor.Seconds()),
+		Name: cookieName, Value: secret, HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionFor.Seconds()),
 		Secure: strings.HasPrefix(r.Header.Get("Origin"), "https://"),
 	}
 	if secret == "" {

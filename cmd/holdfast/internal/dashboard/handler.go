@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
@@ -21,7 +23,14 @@ var assets embed.FS
 const (
 	signInPath  = "/api/sign-in"
 	metricsPath = "/metrics"
+	healthPath  = "/healthz"
 )
+
+// OwnPaths returns the paths that cannot be a base path: a request for one of them could be a stripped path or a whole one.
+func OwnPaths() []string { return []string{"/api", metricsPath, healthPath} }
+
+// noPage is the reason for refusing an unknown path.
+const noPage = "there is no such page"
 
 // handler answers requests that have passed the guard.
 type handler struct {
@@ -36,21 +45,22 @@ func newHandler(o *observer) http.Handler {
 		h.sessions = newSessions(o.Token)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "there is no such page") })
-	serveFiles(mux)
-	mux.HandleFunc("GET /healthz", h.health)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, noPage) })
+	serveFiles(mux, o.BasePath)
+	mux.HandleFunc("GET "+healthPath, h.health)
 	mux.HandleFunc("GET "+metricsPath, h.metrics)
 	mux.HandleFunc("GET /api/locks", h.locks)
 	mux.HandleFunc("GET /api/lock", h.lock)
 	mux.HandleFunc("POST /api/unlock", h.unlock)
 	mux.HandleFunc("POST "+signInPath, h.signIn)
 	mux.HandleFunc("POST /api/sign-out", h.signOut)
-	return &guard{hosts: o.Hosts, sessions: h.sessions, slots: make(chan struct{}, mostAtOnce), next: mux}
+	return &guard{base: o.BasePath, hosts: o.Hosts, sessions: h.sessions, slots: make(chan struct{}, mostAtOnce), next: mux}
 }
 
 // serveFiles adds the page's files. They are embedded, so it panics if they cannot be read. Each has a pattern of its own:
-// what is not there is refused in JSON, as all else is.
-func serveFiles(mux *http.ServeMux) {
+// what is not there is refused in JSON, as all else is. The page names its files relative to its own address, or, with a base path,
+// below that: then its address needs no slash at the end.
+func serveFiles(mux *http.ServeMux, base string) {
 	page, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err)
@@ -59,8 +69,17 @@ func serveFiles(mux *http.ServeMux) {
 	if err != nil {
 		panic(err)
 	}
+	index, err := fs.ReadFile(page, "index.html")
+	if err != nil {
+		panic(err)
+	}
+	if base != "" {
+		index = bytes.ReplaceAll(index, []byte(`="./`), []byte(`="`+base+`/`))
+	}
 	server := http.FileServerFS(page)
-	mux.Handle("GET /{$}", server)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "index.html", time.Time{}, bytes.NewReader(index))
+	})
 	for _, name := range names {
 		mux.Handle("GET /"+name, server)
 	}

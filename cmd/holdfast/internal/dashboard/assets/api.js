@@ -1,4 +1,4 @@
-// Talking to the server. Each call has an end.
+// Talking to the server. Each call has an end. Paths are relative to this script, so they work below any path.
 
 const patience = 20000;
 
@@ -16,10 +16,11 @@ async function call(path, options, signal) {
   let response;
   let body;
   try {
-    response = await fetch(path, { ...options, signal: AbortSignal.any(limits), credentials: "same-origin", cache: "no-store" });
+    response = await fetch(new URL(path, import.meta.url), { ...options, signal: AbortSignal.any(limits), credentials: "same-origin", cache: "no-store" });
     body = await response.json();
   } catch (error) {
     if (signal && signal.aborted) throw error;
+    if (error instanceof SyntaxError) throw new Refused(0, `Something else answers in place of the dashboard, such as a proxy: HTTP status ${response.status}.`);
     throw new Refused(0, "The dashboard does not answer. It may have been stopped.");
   }
   if (!response.ok) throw new Refused(response.status, body.error || "The dashboard refuses.");

@@ -111,7 +111,7 @@ function signIn() {
 byId("sign-in").addEventListener("submit", async (event) => {
   event.preventDefault();
   try {
-    await post("/api/sign-in", { token: byId("token").value });
+    await post("api/sign-in", { token: byId("token").value });
     byId("token").value = "";
     setText(byId("sign-in-error"), "");
     route();
@@ -123,7 +123,7 @@ byId("sign-in").addEventListener("submit", async (event) => {
 
 byId("sign-out").addEventListener("click", async () => {
   try {
-    await post("/api/sign-out", {});
+    await post("api/sign-out", {});
   } catch (error) {
     tell(error.message);
     return;

@@ -38,7 +38,7 @@ export function start(again) {
 // ask returns the answer with what was asked: by then the reader may have typed on.
 export async function ask(signal) {
   const asked = { q: byId("q").value, kind: byId("kind").value, held: byId("held").checked ? "1" : "" };
-  return { ...await get("/api/locks", { ...asked, ...wanted }, signal), asked };
+  return { ...await get("api/locks", { ...asked, ...wanted }, signal), asked };
 }
 
 export function show(data) {

@@ -23,7 +23,7 @@ export function open(newID) {
   byId("lock-body").hidden = byId("observed").hidden = byId("missing").hidden = true;
 }
 
-export const ask = (signal) => get("/api/lock", { id }, signal);
+export const ask = (signal) => get("api/lock", { id }, signal);
 
 export function show(data) {
   shown = data;
@@ -118,7 +118,7 @@ async function take(again) {
   const dialog = byId("confirm");
   byId("take").disabled = true;
   try {
-    const answer = await post("/api/unlock", { id, seen: dialog.dataset.seen });
+    const answer = await post("api/unlock", { id, seen: dialog.dataset.seen });
     dialog.close();
     say(answer.said);
     byId("lock-title").focus();
