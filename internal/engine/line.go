@@ -24,7 +24,7 @@ const (
 	idleChannels = 64
 	// unclaimed is how many messages are kept for those who have not read the answer to their ask yet, and longestMessage how long
 	// one is at most.
-	unclaimed, longestMessage = 256, 32
+	unclaimed, longestMessage = 256, 64
 )
 
 // line is what a client hears of lines.

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -18,6 +19,17 @@ func FairTimeoutsKey(name string) string { return Prefixed(timeoutsPrefix, name)
 // FairHeartbeatsKey is the key of when each of holdfast's own waiters was last heard
 // of. Redisson has no such key.
 func FairHeartbeatsKey(name string) string { return Prefixed(heartbeatsPrefix, name) }
+
+// sinceMark separates an ask's number from when its waiter joined the line of a fair lock.
+const sinceMark = "_"
+
+// FairSince reads from a waiter's last ask, as it stands at [AsksKey], when the waiter joined the line of a fair lock: ms of the
+// server's clock, as text; empty if the ask does not say.
+func FairSince(ask string) string {
+	number, _, _ := strings.Cut(ask, " ")
+	_, since, _ := strings.Cut(number, sinceMark)
+	return since
+}
 
 // WaiterChannel is where one waiter of a fair lock is told that it is next.
 func WaiterChannel(name, owner string) string { return LockChannel(name) + ":" + owner }

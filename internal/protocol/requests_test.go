@@ -117,8 +117,16 @@ func TestReadReplies(t *testing.T) {
 	for payload, want := range map[string]Message{
 		"n": {Number: "n", Granted: true}, "n 0": {Number: "n"}, "n 20": {Number: "n", After: 20 * time.Millisecond},
 		"n 1001": {Number: "n"}, "n -1": {Number: "n"}, "n x": {Number: "n"}, "n ": {Number: "n"},
+		"n_1795901735205": {Number: "n", Granted: true}, "n_1795901735205 0": {Number: "n"}, "_1": {Granted: true},
 	} {
 		equal(ReadMessage(payload), want)
+	}
+
+	for ask, want := range map[string]string{
+		"n_1795901735205 3000 1795901739705 0": "1795901735205", "n_1795901735205 3000 1795901739705 0{": "1795901735205",
+		"n 3000 1795901739705 0": "", "n 3000 1795901739705 0_1": "", "": "",
+	} {
+		equal(FairSince(ask), want)
 	}
 
 	state, err := ReadState(reply(int64(-1), "7", []any{"c:1", "write", "2", "-1"}, []any{"d:1"}, int64(3)))

@@ -95,8 +95,10 @@ type Message struct {
 }
 
 // ReadMessage reads one: a number, and behind it milliseconds if it was not granted. What is no such time says to ask at once.
+// The number ends at an underscore: see [FairSince].
 func ReadMessage(payload string) Message {
 	number, after, later := strings.Cut(payload, " ")
+	number, _, _ = strings.Cut(number, sinceMark)
 	ms, err := strconv.Atoi(after)
 	if err != nil || ms < 0 || ms > 1000 { // nobody of ours has said that
 		ms = 0

@@ -708,6 +708,11 @@ var mutants = []mutant{
 		new: "if back > at then",
 	},
 	{
+		name: "fair: each ask counts the wait anew", in: "fair_acquire.lua", suite: tests(scripts, "TestFairRedisson"),
+		old: "not pushed and redis.pcall('HGET', ASKS, me)",
+		new: "nil",
+	},
+	{
 		name: "fair: what cannot be written to the asks is", in: "fair_acquire.lua", suite: tests(topology, "TestMovingSlot"),
 		old: "if lined and ARGV[11] then",
 		new: "if ARGV[11] then",

@@ -65,23 +65,27 @@ func TestLineRuleLateMessage(t *testing.T) {
 
 // A message may come before the answer to the ask that it is about.
 func TestLineRuleEarlyMessage(t *testing.T) {
-	fakeMutex(t, func(s *stage) {
-		h := s.heldByOther()
-		w := s.wait()
-		time.Sleep(500 * time.Millisecond)
-		asks := new(kit.Calls)
-		w.D.SetFaults(func(call driver.Call) memdriver.Fault {
-			asks.Note(call)
-			return memdriver.Fault{DelayReply: 400 * time.Millisecond}
+	for kind, every := range map[string]time.Duration{"mutex": time.Second, "fair": 1500 * time.Millisecond} {
+		t.Run(kind, func(t *testing.T) {
+			fake(t, kindNamed(kind), func(s *stage) {
+				h := s.heldByOther()
+				w := s.wait()
+				time.Sleep(every / 2)
+				asks := new(kit.Calls)
+				w.D.SetFaults(func(call driver.Call) memdriver.Fault {
+					asks.Note(call)
+					return memdriver.Fault{DelayReply: 400 * time.Millisecond}
+				})
+				time.Sleep(every/2 + 100*time.Millisecond) // it has asked again
+				h = s.next(h, w, 310*time.Millisecond)
+				if n := asks.All(); n != 1 {
+					s.Errorf("it has asked %d times", n)
+				}
+				w.D.SetFaults(nil)
+				s.release(h)
+			})
 		})
-		time.Sleep(600 * time.Millisecond) // it has asked again after a second
-		h = s.next(h, w, 310*time.Millisecond)
-		if n := asks.All(); n != 1 {
-			s.Errorf("it has asked %d times", n)
-		}
-		w.D.SetFaults(nil)
-		s.release(h)
-	})
+	}
 }
 
 // A hold that needs more than its lease does not begin with a message: Redis is asked, and has it live for as long as it shall.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +71,7 @@ type actor struct {
 	driver      driver.Driver
 	ids         []string // raw
 	ask         string   // what that of the last one begins with; empty if that had no number
+	since       int64    // when it joined the line
 }
 
 // inMemory runs f for each kind under fake time. A semaphore has so many permits.
@@ -358,11 +360,16 @@ func (s *stage) note(a *actor, verb string, words []string, reply script.Reply) 
 	}
 	args, lives := a.asked(verb, words), 3*time.Second
 	a.ask = ""
-	if place, _ := protocol.ReadPlace(reply); place >= 0 {
+	if place, anew := protocol.ReadPlace(reply); place >= 0 {
+		number := args.Number
+		if anew {
+			a.since = reply.Now
+		}
 		if s.kind == "fair" {
 			lives = 4500 * time.Millisecond
+			number += fmt.Sprintf("_%d", a.since)
 		}
-		a.ask = fmt.Sprintf("%s %d ", args.Number, args.Grant().Milliseconds())
+		a.ask = fmt.Sprintf("%s %d ", number, args.Grant().Milliseconds())
 		if place < 8 {
 			a.ask += fmt.Sprintf("%d %d", reply.Now+lives.Milliseconds(), map[bool]int{true: 1}[args.Scattered])
 		}
@@ -493,6 +500,9 @@ func (s *stage) stands(what, want string, reply script.Reply) {
 	}
 }
 
+// numbers are those of the asks of a fair lock, each with when its waiter joined the line.
+var numbers = regexp.MustCompile(`(\w+)_\d{12,}`)
+
 // heard is what has been said since messages were asked for last.
 func (s *stage) heard() string {
 	over := "over:" + s.name
@@ -501,7 +511,7 @@ func (s *stage) heard() string {
 	var all []string
 	for _, a := range s.actors {
 		if said := s.said[s.grants(a)]; said != nil {
-			all = append(all, a.name+":"+strings.ReplaceAll(strings.Join(said, ","), " ", "+"))
+			all = append(all, a.name+":"+strings.ReplaceAll(numbers.ReplaceAllString(strings.Join(said, ","), "$1"), " ", "+"))
 		}
 		if said := s.said[protocol.WaiterChannel(s.name, a.owner)]; said != nil {
 			all = append(all, a.name+":told")

@@ -4,7 +4,8 @@
 -- KEYS[2]  the line, a list of owners; the first one is next
 -- KEYS[3]  until when Redisson believes in each of them, ms: a sorted set
 -- KEYS[4]  until when holdfast believes in each of its own: a sorted set
--- ASKS     what each of holdfast's own has asked last: see line.lua. It is not declared
+-- ASKS     what each of holdfast's own has asked last: see line.lua. It is not declared. NUMBER is followed by an
+--          underscore and the time at which the waiter joined the line, ms, for people. Messages carry both; readers drop the time
 -- ARGV[2]  what the channels of the owners begin with
 --
 -- The line and KEYS[3] are Redisson's, and Java and Go stand in them together.

@@ -107,7 +107,9 @@ local function refuse(hint, comes)
   local theirs = math.max(scores - math.max(beats - 2, 0), 0)
   redis.call('ZADD', KEYS[3], at + SCORE + often - PAUSE + JAVA_WAIT * math.min(theirs, place), me)
   if lined and ARGV[11] then
-    local ask = string.format('%s %s %.0f %s%s', ARGV[11], ARGV[12], believed, ARGV[13], SPELT)
+    local before = not pushed and redis.pcall('HGET', ASKS, me)
+    local since = string.match(type(before) == 'string' and before or '', '^%w+_(%d+) ') or string.format('%.0f', at)
+    local ask = string.format('%s_%s %s %.0f %s%s', ARGV[11], since, ARGV[12], believed, ARGV[13], SPELT)
     local new = redis.pcall('HSET', ASKS, me, ask)
     if type(new) == 'number' then
       reply[6], reply[7], reply[8] = place, new, (theirs > 0 or held[1] and not ours(held[1])) and 1 or 0

@@ -42,7 +42,7 @@ const (
 // span is a hold that was seen, or the wait of one in a line: that has an owner, and neither a mode nor a lease.
 type span struct {
 	owner, mode, who string
-	since            time.Time     // as the holder says; zero: it does not
+	since            time.Time     // as Redis reports it; zero: not known
 	first, last      time.Time     // when it was seen
 	ends             time.Time     // when its lease was to end, as seen last; zero: never
 	longest          time.Duration // the longest that it was seen to have left
@@ -50,7 +50,7 @@ type span struct {
 	how              ending
 }
 
-// began is since when it has been held, as far as that is known.
+// began returns when the hold or the wait began, as far as that is known.
 func (s *span) began() time.Time {
 	if s.since.IsZero() {
 		return s.first
@@ -272,7 +272,7 @@ func (t *trail) seeWaiting(l survey.Lock) {
 	switch {
 	case len(t.waits) > 0:
 		for _, w := range t.waits {
-			t.longestWait = max(t.longestWait, l.At.Sub(w.first))
+			t.longestWait = max(t.longestWait, l.At.Sub(w.began()))
 		}
 	case !t.waitingSince.IsZero() && !l.AllInLine():
 		t.longestWait = max(t.longestWait, l.At.Sub(t.waitingSince))
@@ -287,7 +287,11 @@ func (t *trail) seeLine(l survey.Lock) {
 				i = len(t.waits)
 				t.waits = append(t.waits, &span{owner: by.Owner, first: l.At})
 			}
-			t.waits[i].who, t.waits[i].last = present.Who(by.Who, by.Owner), l.At
+			w := t.waits[i]
+			w.who, w.last = present.Who(by.Who, by.Owner), l.At
+			if w.since.IsZero() {
+				w.since = by.Since
+			}
 		}
 		if len(l.Waiters) < l.Line {
 			return // who is missing may stand further behind

@@ -169,6 +169,33 @@ func TestLineBesideListeners(t *testing.T) {
 	}
 }
 
+// TestWaitsSince takes when a waiter joined the line from Redis, if that is known, and else from when it was seen first.
+func TestWaitsSince(t *testing.T) {
+	t.Parallel()
+	h := newHistory()
+	line := func(at float64, since time.Time) survey.Lock {
+		l := looked(at, "a", 30, 2)
+		l.Kind, l.Line = survey.Fair, 2
+		l.Waiters = []survey.Waiter{{Owner: "b", Since: since}, {Owner: javaOwner}}
+		return l
+	}
+	scans(h, line(0, time.Time{}), line(2, after(-10)))
+	trail := h.trails["job"]
+	if trail.longestWait != 12*time.Second || !trail.waits[0].began().Equal(after(-10)) || !trail.waits[1].began().Equal(after(0)) {
+		t.Errorf("%+v", trail)
+	}
+	var v lockView
+	v.fill(line(2, after(-10)), trail)
+	if v.Waiters[0].Waited != 12_000 || v.Waiters[1].Waited != 2_000 {
+		t.Errorf("%+v", v.Waiters)
+	}
+	v = lockView{}
+	v.fill(line(2, after(-10)), nil) // it is not followed
+	if v.Waiters[0].Waited != 12_000 || v.Waiters[1].Waited != -1 {
+		t.Errorf("%+v", v.Waiters)
+	}
+}
+
 // TestBounds has more locks, holds and moments than are remembered.
 func TestBounds(t *testing.T) {
 	t.Parallel()

@@ -299,7 +299,11 @@ func waiterOf(w survey.Waiter, at time.Time, t *trail) waiterView {
 	if !w.Who.IsZero() {
 		one.Owner = present.Safe(w.Owner)
 	}
-	if t == nil {
+	switch {
+	case !w.Since.IsZero():
+		one.Waited = ago(at, w.Since)
+		return one
+	case t == nil:
 		return one
 	}
 	if i := slices.IndexFunc(t.waits, func(seen *span) bool { return seen.owner == w.Owner }); i >= 0 {

@@ -194,6 +194,9 @@ func (d *details) addWaiters(l survey.Lock) {
 		if what := WhatFor(w); what != "" {
 			said += ", " + what
 		}
+		if !w.Since.IsZero() && !w.Silent {
+			said += ", has waited " + Span(l.WaitedFor(w))
+		}
 		d.add("", said)
 	}
 	if more := l.Line - mostLines; more > 0 && len(l.Waiters) > mostLines {

@@ -90,7 +90,7 @@ func some() []survey.Lock {
 	held := survey.Holder{Owner: "99f17b91-c6cc-889e-88f6-8265bee545cf:1", Who: who, Count: 1, Since: at.Add(-192 * time.Second), TTL: 27 * time.Second}
 	java := survey.Holder{Owner: "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57", Mode: survey.Reads, Count: 2, TTL: holdfast.NoExpiry}
 	return []survey.Lock{
-		{Name: "orders:" + strings.Repeat("x", 100) + ":42", Kind: survey.Mutex, State: survey.Held, Ours: true, At: at, Holders: []survey.Holder{held}, HolderCount: 1, Line: 1, Waiting: 12, Waiters: []survey.Waiter{{Owner: held.Owner, Who: who}}},
+		{Name: "orders:" + strings.Repeat("x", 100) + ":42", Kind: survey.Mutex, State: survey.Held, Ours: true, At: at, Holders: []survey.Holder{held}, HolderCount: 1, Line: 1, Waiting: 12, Waiters: []survey.Waiter{{Owner: held.Owner, Who: who, Since: at.Add(-75 * time.Second)}}},
 		{Name: "\x1b[2Jreports", Kind: survey.RW, State: survey.Held, Ours: true, Mode: survey.Reads, At: at, Holders: []survey.Holder{java}, HolderCount: 3},
 		{Name: "fair", Kind: survey.Fair, State: survey.Free, Ours: true, At: at, Line: 2, Waiting: 2, Waiters: []survey.Waiter{{Owner: java.Owner}, {Owner: held.Owner, Who: who, Silent: true}}},
 		{Name: "sem", Kind: survey.Permits, State: survey.Held, Ours: true, At: at, Holders: []survey.Holder{held}, HolderCount: 1, Taken: 1, Available: 2, Total: 3},
@@ -188,7 +188,7 @@ func TestDetails(t *testing.T) {
 		"held by  billing@web-3.example.com pid 4711\n         99f17b91-c6cc-889e-88f6-8265bee545cf:1\n         for 3m12s, 27s more unless renewed\n",
 		"name     \\x1b[2Jreports\nkind     read-write lock\nstate    held for reading\n", "reads, without an end, 2 times\n         and 2 more\n",
 		"waiting  2 in line\n         1. 0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57\n         2. billing@web-3.example.com pid 4711, not heard of\n",
-		"waiting  1 in line, and 11 more listen\n         1. billing@web-3.example.com pid 4711\n",
+		"waiting  1 in line, and 11 more listen\n         1. billing@web-3.example.com pid 4711, has waited 1m15s\n",
 		"1 of 3 permits are held, 2 available\n", "0 permits available; Redis does not say who has the others\nwaiting  1 process listens\n",
 		"closed: 4 to go\n", "value    1234567\nstate    not known: it may be a semaphore, with leases or without, or a latch, or no lock at all\n",
 	} {

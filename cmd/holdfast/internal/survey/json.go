@@ -56,6 +56,8 @@ type waiterJSON struct {
 	whoJSON
 	Mode   string `json:"mode,omitempty"`
 	Wants  int64  `json:"wants,omitempty"`
+	Since  string `json:"since,omitempty"`
+	Waited *int64 `json:"waited_ms,omitempty"`
 	Silent bool   `json:"silent"`
 }
 
@@ -87,7 +89,11 @@ func (l Lock) MarshalJSON() ([]byte, error) {
 		}
 	}
 	for i, w := range l.Waiters {
-		out.Waiters[i] = waiterJSON{Owner: w.Owner, whoJSON: whoOf(w.Who), Mode: w.Mode, Wants: w.Wants, Silent: w.Silent}
+		out.Waiters[i] = waiterJSON{Owner: w.Owner, whoJSON: whoOf(w.Who), Mode: w.Mode, Wants: w.Wants, Since: stamp(w.Since), Silent: w.Silent}
+		if !w.Since.IsZero() {
+			waited := millis(l.WaitedFor(w))
+			out.Waiters[i].Waited = &waited
+		}
 	}
 	return json.Marshal(out)
 }

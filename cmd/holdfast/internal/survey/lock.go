@@ -121,6 +121,8 @@ type Waiter struct {
 	Who   holdfast.Identity
 	Mode  string // what it wants of a read-write lock: [Reads] or [Writes]
 	Wants int64  // how many permits; 0 if it is no semaphore
+	// Since is when it joined the line, by Redis's clock; zero: not known. It is not known of Redisson's, nor of those outside a line.
+	Since time.Time
 	// Silent says that it is one of holdfast's and was not heard of for too long, so it does not get
 	// the lock any more unless it is heard of; or that nothing speaks for it.
 	Silent bool
@@ -132,6 +134,14 @@ func (l Lock) HeldFor(h Holder) time.Duration {
 		return 0
 	}
 	return max(l.At.Sub(h.Since), 0)
+}
+
+// WaitedFor is how long a waiter had stood in line when the lock was read; 0: not known, or it has just come.
+func (l Lock) WaitedFor(w Waiter) time.Duration {
+	if w.Since.IsZero() {
+		return 0
+	}
+	return max(l.At.Sub(w.Since), 0)
 }
 
 // Longest is for how long the one who has held it longest has done so; 0: not known.

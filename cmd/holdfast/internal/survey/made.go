@@ -57,6 +57,14 @@ func moment(text string) time.Time {
 	return time.Time{}
 }
 
+// instant makes a moment of µs since the epoch; zero likewise.
+func instant(us float64) time.Time {
+	if us >= 1 && us < neverExpires*1000 {
+		return time.UnixMicro(int64(us))
+	}
+	return time.Time{}
+}
+
 // expiry makes a time to live of what PTTL says, which go-redis gives as nanoseconds where it is no time.
 func expiry(pttl time.Duration) time.Duration {
 	switch {
@@ -171,7 +179,7 @@ func (one *raw) addLine(l *Lock, listening int64, foreign bool) {
 	until, wants := one.asked()
 	for i, field := range one.inLine {
 		owner, writes := strings.CutSuffix(field, writerSuffix)
-		w := Waiter{Owner: owner, Wants: wants[i], Silent: until[i] > 0 && until[i] <= l.At.UnixMilli()}
+		w := Waiter{Owner: owner, Wants: wants[i], Since: one.inLineSince[i], Silent: until[i] > 0 && until[i] <= l.At.UnixMilli()}
 		switch {
 		case l.Kind != RW:
 		case writes:
@@ -229,8 +237,13 @@ func (one *raw) asked() (until, wants []int64) {
 // fillQueue sets who stands in line for a fair lock.
 func (one *raw) fillQueue(l *Lock) {
 	l.Line, l.Waiting = int(one.queueLength), int(one.queueLength)
-	for _, owner := range one.queue {
-		l.Waiters = append(l.Waiters, one.waiter(Waiter{Owner: owner, Silent: one.silent(owner, l.At)}))
+	asks := make([]any, len(one.queue))
+	if one.fairAsks != nil {
+		copy(asks, one.fairAsks.Val())
+	}
+	for i, owner := range one.queue {
+		ask, _ := asks[i].(string)
+		l.Waiters = append(l.Waiters, one.waiter(Waiter{Owner: owner, Since: moment(protocol.FairSince(ask)), Silent: one.silent(owner, l.At)}))
 	}
 }
 

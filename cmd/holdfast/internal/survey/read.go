@@ -79,9 +79,11 @@ type raw struct {
 	ttl                time.Duration
 	fields             []field
 	fieldCount         int64
-	inLine             []string // who stands in the line of a plain lock
+	inLine             []string    // who stands in the line of a plain lock
+	inLineSince        []time.Time // since when
 	inLineCount        int64
 	asks               *redis.SliceCmd // what they have asked; nil if there are none
+	fairAsks           *redis.SliceCmd // likewise, of queue
 	queue              []string        // who stands in that of a fair one
 	queueLength        int64
 	heartbeats, scores []redis.Z
@@ -190,9 +192,13 @@ func (r *reader) askHash(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 // askStanding asks for the line of a plain or a read-write lock, or of a semaphore.
 func (r *reader) askStanding(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
 	line := protocol.LineKey(one.name)
-	count, inLine := pipe.ZCount(ctx, line, "-inf", "+inf"), pipe.ZRange(ctx, line, 0, r.most-1)
+	count, inLine := pipe.ZCount(ctx, line, "-inf", "+inf"), pipe.ZRangeWithScores(ctx, line, 0, r.most-1)
 	return func() {
-		one.inLineCount, one.inLine = count.Val(), inLine.Val()
+		one.inLineCount = count.Val()
+		for _, z := range inLine.Val() {
+			field, _ := z.Member.(string)
+			one.inLine, one.inLineSince = append(one.inLine, field), append(one.inLineSince, instant(z.Score))
+		}
 		one.writer = slices.ContainsFunc(one.inLine, func(field string) bool { return strings.HasSuffix(field, writerSuffix) })
 		one.line = one.inLineCount > 0
 	}
@@ -285,6 +291,9 @@ func (r *reader) details(ctx context.Context, all []*raw) error {
 
 // askAsks asks what those in line have asked last.
 func (one *raw) askAsks(ctx context.Context, pipe redis.Pipeliner) {
+	if len(one.queue) > 0 {
+		one.fairAsks = pipe.HMGet(ctx, protocol.AsksKey(one.name), one.queue...)
+	}
 	if len(one.inLine) == 0 {
 		return
 	}

@@ -196,6 +196,10 @@ func readLine(w *world) {
 		if waiter.Owner != owners[i] || waiter.Silent || waiter.Who.PID != os.Getpid() {
 			w.Errorf("%d: %+v, want %s", i, waiter, owners[i])
 		}
+		w.hasWaited(l, i)
+		if i > 0 && waiter.Since.Before(l.Waiters[i-1].Since) {
+			w.Errorf("%d has waited for longer than the one before it: %+v", i, l.Waiters)
+		}
 	}
 	if found := w.scan(survey.Options{}); len(found) != 1 || found["job"] != survey.Mutex {
 		w.Errorf("%v", found)
@@ -226,6 +230,15 @@ func readLine(w *world) {
 	w.becomes("java", "waited for by one who listens", func(l survey.Lock) bool { return l.Line == 1 && l.Listeners == 1 && l.Waiting == 1 })
 }
 
+// hasWaited checks that it is known how long a waiter has waited.
+func (w *world) hasWaited(l survey.Lock, i int) {
+	w.Helper()
+	since := l.Waiters[i].Since
+	if since.IsZero() || since.After(l.At) || l.At.Sub(since) > patience || l.WaitedFor(l.Waiters[i]) != l.At.Sub(since) {
+		w.Errorf("%d: it waits since %v, by now %v for %v", i, since, l.At, l.WaitedFor(l.Waiters[i]))
+	}
+}
+
 func readFenced(w *world) {
 	m := w.client.NewMutex("job", holdfast.Fenced())
 	hold := w.lock(m)
@@ -245,10 +258,18 @@ func readFair(w *world) {
 	w.becomes("job", "known as fair by its holder or its heartbeats", func(l survey.Lock) bool { return l.Kind == survey.Fair && l.State == survey.Held })
 	second := w.otherClient()
 	w.waits(locking(second.NewFairMutex("job")))
-	w.becomes("job", "waited for", func(l survey.Lock) bool { return len(l.Waiters) == 1 })
+	l := w.becomes("job", "waited for since when is known", func(l survey.Lock) bool { return len(l.Waiters) == 1 && !l.Waiters[0].Since.IsZero() })
+	w.hasWaited(l, 0)
+	since, asked := l.Waiters[0].Since, w.rdb.HGet(w.ctx, protocol.AsksKey("job"), l.Waiters[0].Owner).Val()
+	w.becomes("job", "asked for again", func(survey.Lock) bool {
+		return w.rdb.HGet(w.ctx, protocol.AsksKey("job"), l.Waiters[0].Owner).Val() != asked
+	})
 	w.do("RPUSH", protocol.FairQueueKey("job"), javaOwner, otherJava)
 	w.do("ZADD", protocol.FairTimeoutsKey("job"), time.Now().Add(time.Hour).UnixMilli(), javaOwner)
-	l := w.read("job")
+	l = w.read("job")
+	if !l.Waiters[0].Since.Equal(since) || !l.Waiters[1].Since.IsZero() || l.WaitedFor(l.Waiters[1]) != 0 {
+		w.Errorf("since %v: %+v", since, l.Waiters)
+	}
 	if l.Kind != survey.Fair || l.Waiting != 3 || len(l.Waiters) != 3 || l.Waiters[1].Owner != javaOwner || l.Holders[0].Owner != hold.Owner().String() {
 		w.Fatalf("%+v", l)
 	}
@@ -295,7 +316,8 @@ func readRW(w *world) {
 	w.waits(locking(w.otherClient().NewRWMutex("written")))
 	nested, err := write.RLock(hold.Context())
 	w.must(err)
-	l = w.becomes("written", "waited for", func(l survey.Lock) bool { return l.Waiting >= 1 })
+	l = w.becomes("written", "waited for", func(l survey.Lock) bool { return l.Waiting >= 1 && l.Line == 1 })
+	w.hasWaited(l, 0)
 	if l.Mode != survey.Writes || l.HolderCount != 2 || len(l.Holders) != 2 || l.Holders[0].Mode != survey.Writes || l.Holders[1].Mode != survey.Reads ||
 		l.Holders[0].Owner != nested.Owner().String() {
 		w.Errorf("%+v", l)
@@ -344,6 +366,7 @@ func readPermits(w *world) {
 		return err
 	})
 	l := w.becomes("sem", "waited for", func(l survey.Lock) bool { return l.Waiting == 1 && l.Line == 1 && len(l.Waiters) == 1 })
+	w.hasWaited(l, 0)
 	if l.Kind != survey.Permits || l.State != survey.Held || l.Taken != 2 || l.HolderCount != 2 || len(l.Holders) != 2 || l.Waiters[0].Wants != 3 || l.Waiters[0].Who.IsZero() {
 		w.Errorf("%+v", l)
 	}
@@ -387,6 +410,9 @@ func readSemaphore(w *world) {
 	w.must(s.Acquire(w.ctx, 1))
 	w.waits(func(ctx context.Context) error { return w.otherClient().NewUnleasedSemaphore("sem").Acquire(ctx, 1) })
 	l := w.becomes("sem", "waited for", func(l survey.Lock) bool { return l.Waiting == 1 && len(l.Waiters) == 1 })
+	if !l.Waiters[0].Since.IsZero() {
+		w.Errorf("%+v", l.Waiters)
+	}
 	if l.Kind != survey.Semaphore || l.State != survey.Exhausted || l.Available != 0 || !l.Ours || l.HolderCount != 0 {
 		w.Errorf("%+v", l)
 	}
@@ -471,7 +497,20 @@ func TestIdentity(t *testing.T) {
 				w.Errorf("no %s in %s", want, text)
 			}
 		}
+		w.do("ZADD", protocol.LineKey("job"), now.Add(-time.Minute).UnixMicro(), owner)
+		text, err = json.Marshal(w.read("job"))
+		w.must(err)
+		if want := `"since":"` + now.Add(-time.Minute).UTC().Format("2006-01-02T15:04:05.000Z07:00") + `","waited_ms":60`; !strings.Contains(string(text), want) {
+			w.Errorf("no %s in %s", want, text)
+		}
 		// Anybody may write there.
+		for _, score := range []string{"-1", "0", "-inf", "+inf", "1e300", "0.5"} {
+			w.do("ZADD", protocol.LineKey("job"), score, owner)
+			if l := w.read("job"); !l.Waiters[0].Since.IsZero() {
+				w.Errorf("a score of %s is %v", score, l.Waiters[0].Since)
+			}
+		}
+		w.do("DEL", protocol.LineKey("job"))
 		w.do("HSET", "holdfast_client:99f17b91-c6cc-889e", "host", strings.Repeat("h", 100_000), "pid", -5,
 			"since", "-9223372036854775808", owner+" job", "-9223372036854775807")
 		l := w.read("job")
