@@ -34,7 +34,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // without its leading dash, and possibly without a leading ERR; err is what the
 // client made of it.
 func ServerError(message string, err error) *Error {
-	err = redact.Arguments(err)
+	err = redact.Reply(err)
 	if betweenNodes(message) {
 		return &Error{MayHaveRun: true, Transient: true, Err: err}
 	}

@@ -46,9 +46,12 @@ func TestServerErrorInScript(t *testing.T) {
 	} {
 		for _, message := range []string{c.message, strings.TrimPrefix(c.message, "ERR ")} {
 			cause := errors.New(message)
-			c.want.Err = cause
-			if got := *ServerError(message, cause); got != c.want {
+			got := ServerError(message, cause)
+			if got.Code != c.want.Code || got.MayHaveRun != c.want.MayHaveRun || got.Transient != c.want.Transient || !errors.Is(got, cause) {
 				t.Errorf("%s: %s: code %s, MayHaveRun %t, Transient %t", c.version, message, got.Code, got.MayHaveRun, got.Transient)
+			}
+			if strings.Contains(got.Error(), "4c06fea5") {
+				t.Errorf("%s: it is shown as %q", c.version, got)
 			}
 		}
 	}

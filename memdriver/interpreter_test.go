@@ -59,11 +59,11 @@ func TestScriptErrors(t *testing.T) {
 		"redis.call('NOSUCH')":            "ERR unknown command",
 		"redis.call('subscribe', 'c')":    "ERR This Redis command is not allowed from script",
 		"redis.call('BLPOP', KEYS[1], 0)": "ERR This Redis command is not allowed from script",
-		"return 1 + {}":                   "ERR user_script:1: cannot perform add operation",
-		"error('no')":                     "ERR user_script:1: no",
-		"x = 1":                           "ERR user_script:1: Script attempted to create global variable 'x'",
-		"return y":                        "ERR user_script:1: Script attempted to access nonexistent global variable 'y'",
-		"return os.time()":                "ERR user_script:1: Script attempted to access nonexistent global variable 'os'",
+		"return 1 + {}":                   "ERR cannot perform add operation",
+		"error('no')":                     "ERR no",
+		"x = 1":                           "ERR Script attempted to create global variable 'x'",
+		"return y":                        "ERR Script attempted to access nonexistent global variable 'y'",
+		"return os.time()":                "ERR Script attempted to access nonexistent global variable 'os'",
 		"this is no Lua":                  "ERR Error compiling script (new function)",
 	} {
 		reply, err := run(source)

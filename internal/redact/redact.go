@@ -1,4 +1,4 @@
-// Package redact takes out of a server's errors what must not be shown.
+// Package redact takes out of a server's errors what must not be shown, and what helps no reader.
 package redact
 
 import "regexp"
@@ -7,17 +7,33 @@ import "regexp"
 // credentials, and a server may have neither.
 var repeated = regexp.MustCompile(`,? with args beginning with: .*`)
 
+// place matches what servers add to an error of a script: its SHA-1, and the line. Before Redis 7.0 it precedes the error, later
+// it follows it.
+var place = regexp.MustCompile(`(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): |@?user_script: ?\d+: -?` +
+	`| script: [0-9a-f]{40}(?:, on @user_script:\d+)?\.?`)
+
 // Error is what a server has said, without the arguments that it has repeated. They are not to be found in what it wraps
 // either: it wraps nothing.
 type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// Arguments returns the error, or an [Error] if a server has repeated arguments in it.
-func Arguments(err error) error {
+// placeless is an error whose text leaves out the place in a script.
+type placeless struct{ err error }
+
+func (e placeless) Error() string { return place.ReplaceAllString(e.err.Error(), "") }
+
+func (e placeless) Unwrap() error { return e.err }
+
+// Reply returns the error without what its text must not show: an [Error] if a server has repeated arguments in it; else, if a
+// server has said where in a script it arose, an error that wraps it and leaves that out.
+func Reply(err error) error {
 	text := err.Error()
-	if cut := repeated.ReplaceAllString(text, ""); cut != text {
-		return Error(cut)
+	switch cut := repeated.ReplaceAllString(text, ""); {
+	case cut != text:
+		return Error(place.ReplaceAllString(cut, ""))
+	case place.MatchString(text):
+		return placeless{err}
 	}
 	return err
 }

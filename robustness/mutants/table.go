@@ -1623,8 +1623,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "drivers: an error shows the password that the server repeats", in: "ServerError", suite: tests("driver", "TestServerErrorThatRepeatsAPassword"),
-		old: "err = redact.Arguments(err)",
-		new: "_ = redact.Arguments",
+		old: "err = redact.Reply(err)",
+		new: "_ = redact.Reply",
 	},
 
 	// The account of one owner: every state of a small world is visited.

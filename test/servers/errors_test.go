@@ -91,6 +91,9 @@ func TestMissingRight(t *testing.T) {
 				if !errors.As(err, &backend) || !strings.Contains(err.Error(), "lacks a right, see docs/acl.md") {
 					t.Fatalf("%v does not say that a right is lacking", err)
 				}
+				if strings.Contains(err.Error(), "user_script") {
+					t.Errorf("%v says where in a script", err)
+				}
 				if lacking != "a script" {
 					kit.WantBackend(t, lacking, err)
 				}

@@ -24,9 +24,9 @@ func Explain(err error) error {
 		err = failed.Err // without the library's advice, which is for programmers
 	}
 	if advice := advise(err); advice != "" {
-		return fmt.Errorf("%s (%w)", advice, redact.Arguments(err))
+		return fmt.Errorf("%s (%w)", advice, redact.Reply(err))
 	}
-	return redact.Arguments(err)
+	return redact.Reply(err)
 }
 
 // lacksRight is what to say of a right that is missing, aClusters of a node of a cluster, and wantsPassword of a password that is missing.
@@ -84,7 +84,7 @@ var atSentinels = []reply{
 // ExplainSentinel is Explain for an error of one sentinel.
 func ExplainSentinel(err error) error {
 	if advice := adviceFor(err, atSentinels); advice != "" {
-		return fmt.Errorf("%s (%w)", advice, redact.Arguments(err))
+		return fmt.Errorf("%s (%w)", advice, redact.Reply(err))
 	}
 	return Explain(err)
 }
