@@ -60,10 +60,10 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 
 // ID returns the client's UUID, which stands in front of the number of each of
 // its owners. Redisson: RedissonClient.getId.
-func (c *Client) ID() string { return c.engine.ID }
+func (c *Client) ID() string { return c.made().ID }
 
 // NewOwner returns an owner that nobody else has.
-func (c *Client) NewOwner() Owner { return Owner{c.engine.NewOwner()} }
+func (c *Client) NewOwner() Owner { return Owner{c.made().NewOwner()} }
 
 // Close gives back every hold, ends every call that waits with [ErrClosed], cancels the contexts of the holds with that
 // cause, stops every goroutine and waits for them. The Redis client stays open. It takes no context, like [Hold.Unlock]:
@@ -74,9 +74,10 @@ func (c *Client) NewOwner() Owner { return Owner{c.engine.NewOwner()} }
 // A hook must call Close in a goroutine: Close waits for the call whose OnWait is running. Closing twice is closing once.
 // Redisson: RedissonClient.shutdown, which keeps its locks.
 func (c *Client) Close() error {
+	e := c.made()
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
-	switch err := c.engine.Close(ctx); {
+	switch err := e.Close(ctx); {
 	case errors.Is(err, engine.ErrKept):
 		return fmt.Errorf("holdfast: Close: %w; the rest ends with its lease", err)
 	case err != nil:
@@ -92,7 +93,7 @@ func (c *Client) Close() error {
 // If ctx ends first, it closes the client with the holds that are left, and the error names the locks of the first ten
 // and matches ctx.Err() and the context's cause, too.
 func (c *Client) Shutdown(ctx context.Context) error {
-	c.engine.Drain()
+	c.made().Drain()
 	err := c.awaitHolds(ctx)
 	return joinOnce(err, c.Close())
 }

@@ -33,12 +33,12 @@ type compositeAcquire struct {
 // newCompositeAcquire checks what can be checked before anything is sent.
 func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (*compositeAcquire, error) {
 	a := &compositeAcquire{MultiLock: m, caller: ctx, config: config, started: time.Now()}
-	if err := cmp.Or(m.invalid, config.invalid); err != nil {
+	if err := cmp.Or(m.made().invalid, config.invalid); err != nil {
 		return nil, err
 	}
 	for _, p := range m.parts { // m.handles does not have semaphores, which have no owner
 		if s, ok := p.Locker.(*PermitSemaphore); ok && config.Retained() > 0 {
-			return nil, s.handle.canRetain(&config)
+			return nil, s.handle.made().canRetain(&config)
 		}
 	}
 	a.handles = m.handles()

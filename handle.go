@@ -27,10 +27,7 @@ type handle struct {
 
 // newHandle returns a handle with what all kinds have in common.
 func newHandle(c *Client, name string, t *engine.Traits, requests protocol.Waitable) handle {
-	if c == nil || c.engine == nil {
-		panic("holdfast: this Client was not made by New")
-	}
-	l := handle{Lock: engine.Lock{Traits: t, Engine: c.engine, Name: name, Requests: requests}, client: c}
+	l := handle{Lock: engine.Lock{Traits: t, Engine: c.made(), Name: name, Requests: requests}, client: c}
 	if err := protocol.CheckName(name); err != nil {
 		l.refuse(invalid("name: %.80q: %w", name, err))
 	} else if other := c.names.meet(name); other != "" {
@@ -71,7 +68,7 @@ func (l *handle) refuse(err error) { l.invalid = cmp.Or(l.invalid, err) }
 
 // invoke is one call of a user's, from the checks to the errors.
 func (l *handle) invoke(ctx context.Context, op string, request script.Request) (call.Result, error) {
-	if l.invalid != nil {
+	if l.made().invalid != nil {
 		return call.Result{}, l.invalid
 	}
 	return l.Invoke(ctx, op, request)
@@ -79,6 +76,9 @@ func (l *handle) invoke(ctx context.Context, op string, request script.Request) 
 
 // complete adds the client's part to what the options of an acquire amount to, and refuses what cannot work.
 func (l *handle) complete(cfg lockConfig) (lockConfig, error) {
+	if l.client == nil {
+		panic(zeroLock)
+	}
 	c := &l.client.config
 	cfg.hooks = append(slices.Clip(c.hooks), cfg.hooks...)
 	if err := cmp.Or(l.invalid, cfg.invalid); err != nil {
@@ -177,6 +177,6 @@ func (l *handle) pass(ctx context.Context, config lockConfig) error {
 // once identifies a call with an effect of its own. Redis keeps the id for longer than the call's outcome can be
 // unknown, also to a waiter that bears an outage, and for longer than a delayed attempt can take to arrive.
 func (l *handle) once() protocol.Once {
-	e := l.Engine
+	e := l.made().Engine
 	return protocol.Once{ID: newID(), TTL: (engine.Outage+2)*e.Timeout + time.Second + e.Calls.Doubt(l.Name)}
 }

@@ -45,7 +45,7 @@ var (
 
 // several is the hold of several locks; nil if it is of one.
 func (h *Hold) several() *composite {
-	c, _ := h.core.(*composite)
+	c, _ := h.made().(*composite)
 	return c
 }
 
@@ -63,7 +63,7 @@ func (h *Hold) Name() string {
 //
 // Several locks have one owner if all are of one client; otherwise it is the zero Owner, and the [Hold.Parts] have
 // theirs. Permits stand in Redis by their ids, so State.HeldBy finds [Hold.PermitIDs], and not this owner.
-func (h *Hold) Owner() Owner { return Owner{h.core.Owner()} }
+func (h *Hold) Owner() Owner { return Owner{h.made().Owner()} }
 
 // String returns the kind, the name, the state and the owner, if there is one, for people to read:
 //
@@ -72,14 +72,14 @@ func (h *Hold) Owner() Owner { return Owner{h.core.Owner()} }
 // The state is held, lost, or given up: after Unlock, Detach or Close. Unlike [Hold.Owner] it does not keep the hold from passing on.
 func (h *Hold) String() string {
 	text, owner := "held", ""
-	switch err := h.core.Err(); {
+	switch err := h.made().Err(); {
 	case errors.Is(err, ErrLost):
 		text = "lost"
 	case err != nil:
 		text = "given up"
 	}
 	if h.several() != nil {
-		owner = h.core.Owner()
+		owner = h.made().Owner()
 	} else {
 		owner = h.one.Shown()
 	}
@@ -127,7 +127,7 @@ func (h *Hold) PermitIDs() (ids []Owner) {
 // A loss is told before the lease can run out in Redis. What ends the lock earlier is told after it: a forced unlock, a
 // failover or restart that has lost it, a deleted key. A stopped process learns of a loss when it goes on. A deadline of
 // the context that Lock was called with ends the work, too; [context.WithoutCancel] keeps the values.
-func (h *Hold) Context() context.Context { return h.core.Context() }
+func (h *Hold) Context() context.Context { return h.made().Context() }
 
 // Deadline returns until when the hold may be trusted as things stand. The
 // watchdog moves it; at the deadline the hold is lost. All holds of one owner at
@@ -136,7 +136,7 @@ func (h *Hold) Context() context.Context { return h.core.Context() }
 //
 // A hold that Lock had to wait for begins with a lease of up to 3 s. The watchdog requests the full lease 10 ms later, so within
 // 20 ms and a round trip the deadline is that of any other hold. Bound work by [Hold.Context], not by a deadline that was read once.
-func (h *Hold) Deadline() time.Time { return h.core.Deadline().Time() }
+func (h *Hold) Deadline() time.Time { return h.made().Deadline().Time() }
 
 // Extend makes the lock live for at least d from now, and moves the deadline accordingly. It never shortens anything. The
 // error matches [ErrLost] if the lock is gone, [ErrNotHeld] after Unlock, [ErrInvalid] if d is out of bounds or beyond
@@ -148,7 +148,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return h.core.Extend(ctx, d)
+	return h.made().Extend(ctx, d)
 }
 
 // Unlock gives the hold back. It takes no context: a release that a cancelled context could stop would leave the lock to
@@ -167,6 +167,9 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error {
+	if h.core == nil {
+		panic(zeroHold)
+	}
 	how, err := h.core.Unlock()
 	if how == engine.EndedBefore || len(h.hooks) == 0 {
 		return err

@@ -75,6 +75,7 @@ func WithoutIdentity() ClientOption {
 // Who returns who an owner's client is, as Redis knows it, if the owner stands there as a holder or a waiter; the zero
 // Identity if that is not known. The errors are those of [Mutex.Inspect].
 func (c *Client) Who(ctx context.Context, owner Owner) (Identity, error) {
+	c.made()
 	found, err := c.presence.Who(ctx, owner.text)
 	return identityOf(found), err
 }

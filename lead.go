@@ -35,9 +35,9 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 	one := handleOf(l)
 	switch l := l.(type) {
 	case *PermitSemaphore:
-		one = &l.handle
+		one = l.handle.made()
 	case *MultiLock:
-		e.Kind = l.label
+		e.Kind = l.made().label
 	}
 	if one != nil {
 		hooks, e.Kind, e.lock = slices.Concat(one.client.config.hooks, hooks), one.Label, &one.Lock

@@ -31,15 +31,15 @@ func (l *lock) adopt(ctx context.Context, owner Owner, options []TryOption) (*Ho
 
 // inspect returns the state with all holders.
 func (l *lock) inspect(ctx context.Context) (State, error) {
-	found, _, err := inspectState(ctx, &l.handle, l.handle.HoldRequests().Inspect())
+	found, _, err := inspectState(ctx, &l.handle, l.handle.made().HoldRequests().Inspect())
 	return found, err
 }
 
 // side is the lock, for force.
-func (l *lock) side() side { return side{&l.handle, l.handle.HoldRequests()} }
+func (l *lock) side() side { return side{&l.handle, l.handle.made().HoldRequests()} }
 
 // oneHandle returns the lock's handle. Only locks of one client have this method: see handleOf.
-func (l *lock) oneHandle() *handle { return &l.handle }
+func (l *lock) oneHandle() *handle { return l.handle.made() }
 
 // handleOf returns the handle of a Locker that is one lock of one client, else nil.
 func handleOf(l Locker) *handle {

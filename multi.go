@@ -80,7 +80,7 @@ func newMultiLock(label, what string, lockers []Locker, add func(*MultiLock, Loc
 // add adds a locker's parts, unless they are there already.
 func (m *MultiLock) add(l Locker) {
 	if several, ok := l.(*MultiLock); ok {
-		m.invalid = cmp.Or(m.invalid, several.invalid)
+		m.invalid = cmp.Or(m.invalid, several.made().invalid)
 		if !several.independent {
 			for _, p := range several.parts {
 				m.add(p.Locker)
@@ -164,7 +164,7 @@ func (m *MultiLock) TryLock(ctx context.Context, options ...TryOption) (*Hold, e
 // Inspect returns how all of its locks stand in Redis, asking for each once, side by side. A lock that is not of this
 // package cannot be inspected: [ErrInvalid]. The other errors are those of [Mutex.Inspect].
 func (m *MultiLock) Inspect(ctx context.Context) (State, error) {
-	if m.invalid != nil {
+	if m.made().invalid != nil {
 		return State{}, m.invalid
 	}
 	state := State{Name: m.name, need: m.need, Parts: make([]State, len(m.parts))}

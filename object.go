@@ -93,7 +93,7 @@ func (o *object) number(ctx context.Context, op string, request script.Request) 
 
 // detached is a call that takes no context, and that goes on in the background if Redis does not answer in time.
 func (o *object) detached(op string, request script.Request) (call.Result, error) {
-	if o.handle.invalid != nil {
+	if o.handle.made().invalid != nil {
 		return call.Result{}, o.handle.invalid
 	}
 	return o.handle.Detached(o.handle.Engine.Life, op, request)
@@ -139,7 +139,7 @@ func (o *object) wanting(ctx context.Context, n, most int, config *lockConfig) (
 	if err := o.ensurePermits(ctx, config); err != nil {
 		return one, err
 	}
-	one, own := o.handle, *o.handle.Traits
+	one, own := o.handle, *o.handle.made().Traits
 	one.Traits = &own
 	// One queue for all would have one wait behind another who wants more than there are.
 	own.Queue, own.Refusal = own.Class+" "+strconv.Itoa(n), o.noPermits(n)

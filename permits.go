@@ -182,7 +182,7 @@ func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 // any was held. Holders are told, and errors are, as with [Mutex.ForceUnlock]; until then too many may believe that they
 // have one.
 func (s *PermitSemaphore) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) {
-	return force(ctx, side{&s.handle, s.protocol()}, from)
+	return force(ctx, side{s.handle.made(), s.protocol()}, from)
 }
 
 // Expire lets the semaphore be deleted d from now, with the permits that are held then, and reports whether it is

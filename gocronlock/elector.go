@@ -18,7 +18,7 @@ var ErrNotLeader = errors.New("gocronlock: this process does not lead")
 
 var errClosed = errors.New("the elector is closed")
 
-// Elector is a [gocron.Elector], for gocron.WithDistributedElector. Make one with [NewElector].
+// Elector is a [gocron.Elector], for gocron.WithDistributedElector. Make one with [NewElector]; the zero Elector panics.
 type Elector struct {
 	mutex  *holdfast.Mutex
 	cancel func()
@@ -73,12 +73,20 @@ func (e *Elector) failed(err error) {
 	e.told.Do(func() { close(e.known) })
 }
 
+// mustBeMade panics if NewElector has not made it.
+func (e *Elector) mustBeMade() {
+	if e.known == nil {
+		panic("gocronlock: this Elector is a zero value; make one with NewElector")
+	}
+}
+
 // IsLeader is called by gocron before each run of a job, and returns nil if this process leads.
 // Otherwise the error matches [ErrNotLeader], and wraps what has failed, if anything has. The first
 // calls wait until it is known who leads, or ctx ends. After a failure, a call asks Redis whether the
 // failure is over, if the campaign goes on waiting for the lock: that takes the client's timeout at
 // most.
 func (e *Elector) IsLeader(ctx context.Context) error {
+	e.mustBeMade()
 	select {
 	case <-e.known:
 	case <-e.ended:
@@ -132,6 +140,7 @@ func (e *Elector) Guard(task Task) Task {
 // first, which waits for its jobs. It waits until that is done, which the client's timeout bounds.
 // Further calls do nothing.
 func (e *Elector) Close() {
+	e.mustBeMade()
 	e.cancel()
 	<-e.ended
 }

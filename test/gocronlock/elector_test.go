@@ -3,6 +3,7 @@ package gocronlock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,4 +149,22 @@ func TestElectorForgetsALoss(t *testing.T) {
 		kit.WantError(t, err, gocronlock.ErrNotLeader)
 		return !errors.Is(err, holdfast.ErrLost)
 	})
+}
+
+// TestZeroElector: a zero Elector panics, and says how to make one, instead of waiting for ever.
+func TestZeroElector(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(e *gocronlock.Elector){
+		"IsLeader": func(e *gocronlock.Elector) { _ = e.IsLeader(t.Context()) },
+		"Close":    func(e *gocronlock.Elector) { e.Close() },
+	} {
+		func() {
+			defer func() {
+				if said, ok := recover().(string); !ok || !strings.Contains(said, "make one with NewElector") {
+					t.Errorf("%s panics: %q", name, said)
+				}
+			}()
+			call(&gocronlock.Elector{})
+		}()
+	}
 }

@@ -1,0 +1,43 @@
+package holdfast
+
+import "github.com/holdfast-go/holdfast/internal/engine"
+
+// What methods of zero values panic with. A zero value belongs to no client.
+const (
+	zeroClient = "holdfast: this Client is a zero value; make one with New"
+	zeroLock   = "holdfast: this lock, semaphore or latch is a zero value; make one with a method of a Client, such as NewMutex"
+	zeroMulti  = "holdfast: this MultiLock is a zero value; make one with NewMultiLock or NewRedLock"
+	zeroHold   = "holdfast: this Hold is a zero value; make one with Lock or TryLock"
+)
+
+// made returns the engine of a client that is no zero value.
+func (c *Client) made() *engine.Engine {
+	if c == nil || c.engine == nil {
+		panic(zeroClient)
+	}
+	return c.engine
+}
+
+// made returns a handle that is no zero value.
+func (l *handle) made() *handle {
+	if l.client == nil {
+		panic(zeroLock)
+	}
+	return l
+}
+
+// made returns a multi-lock that is no zero value.
+func (m *MultiLock) made() *MultiLock {
+	if m.label == "" {
+		panic(zeroMulti)
+	}
+	return m
+}
+
+// made returns the core of a hold that is no zero value.
+func (h *Hold) made() core {
+	if h.core == nil {
+		panic(zeroHold)
+	}
+	return h.core
+}
