@@ -53,6 +53,9 @@ func look(t *testing.T, options connect.Options, change ...func(*Config)) *seen 
 		if f.Found == "" || (f.Do == "") != (f.Severity == Pass) {
 			t.Errorf("%+v does not say what to do, or what for", f)
 		}
+		if f.Severity == Pass && strings.Contains(f.Found, "no lock can be taken") {
+			t.Errorf("%+v passes, and says that locks fail", f)
+		}
 	}
 	return s
 }

@@ -60,6 +60,7 @@ func TestFacts(t *testing.T) {
 		{"replicas", "role:master\nconnected_slaves:1" + online, "", false, Pass, "1 online"},
 		{"replicas", "role:master\nconnected_slaves:1" + strings.Replace(online, "online", "wait_bgsave", 1), "", false, Warning, "10.0.0.2:6379 is not online: wait_bgsave"},
 		{"replicas", "role:master\nconnected_slaves:1" + strings.Replace(online, "lag=0", "lag=5", 1), "", false, Warning, "10.0.0.2:6379 was last heard of 5 s ago"},
+		{"replicas", "role:master\nconnected_slaves:0", "", false, Pass, "none; a failover needs one"},
 		{"replicas", "role:slave", "", true, "", ""},
 		{"min-replicas", "role:master\nmin_slaves_good_slaves:2", "min-replicas-to-write:1", false, Pass, "writes need 1, 2 are there"},
 		{"min-replicas", "role:master\nmin_slaves_good_slaves:1", "min-replicas-to-write:1", false, Warning, "no more are there"},

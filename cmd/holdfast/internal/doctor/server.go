@@ -292,7 +292,7 @@ func replicas(n *node) (found findings) {
 	case len(found) > 0:
 		return found
 	case count == 0:
-		return pass("none, so if this server is away no lock can be taken")
+		return pass("none; a failover needs one")
 	default:
 		return pass("%d online; a failover may forget what was not replicated (WithReplicaAck)", count)
 	}
