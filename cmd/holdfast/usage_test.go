@@ -147,7 +147,7 @@ func TestBadUsage(t *testing.T) {
 		"page, base, URL":     {good, []string{"dashboard", "--base-path", "https://tools.example.com/locks"}, "a path such as /locks"},
 		"page, base, taken":   {good, []string{"dashboard", "--base-path", "/api/"}, "a path of the dashboard's own"},
 		"page, interval":      {good, []string{"dashboard", "--interval", "1ms"}, "the least is 100ms"},
-		"demo with bad url":   {"redis://:s3cret@h h", []string{"demo"}, "host"},
+		"demo with bad url":   {"redis://:s3cret@h h", []string{"demo"}, "white space"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := holdfast(t, c.url, c.args...)

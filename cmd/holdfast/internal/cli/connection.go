@@ -61,7 +61,7 @@ func given(environment []string) []string {
 
 // target resolves the flags. The URL must be given.
 func (f redisFlags) target() (*connect.Target, error) {
-	if f.Redis == "" && os.Getenv("HOLDFAST_LOCK") != "" {
+	if f.Redis = strings.TrimSpace(f.Redis); f.Redis == "" && os.Getenv("HOLDFAST_LOCK") != "" {
 		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL, or set HOLDFAST_REDIS or REDIS_URL; "+
 			"the holdfast run around this one keeps its HOLDFAST_REDIS to itself, and --pass-redis passes it on")
 	}

@@ -120,7 +120,7 @@ func (p Password) or(ofURL string) (string, error) {
 	case p.File != "":
 		return FirstLine(p.File, "password")
 	case p.Text != "":
-		return p.Text, nil
+		return secret(p.Text, "the password in the environment")
 	default:
 		return ofURL, nil
 	}
@@ -133,10 +133,23 @@ func FirstLine(file, what string) (string, error) {
 		return "", fmt.Errorf("the %s file cannot be read: %w", what, err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
-	if line = strings.TrimSuffix(line, "\r"); line == "" {
+	if line, err = secret(line, fmt.Sprintf("the first line of the %s file %s", what, file)); line == "" && err == nil {
 		return "", fmt.Errorf("the %s file %s has no %s in its first line", what, file, what)
 	}
-	return line, nil
+	return line, err
+}
+
+// secret returns a secret without the white space around it, of which it would seldom be a part. It refuses what else spoils
+// one; where says where it is.
+func secret(text, where string) (string, error) {
+	text = strings.TrimSpace(text)
+	switch {
+	case quoted(text):
+		return "", errors.New(where + " is in quotes, which docker --env-file and the like keep; leave them out")
+	case strings.ContainsFunc(text, invisible):
+		return "", errors.New(where + " has an invisible character in it, such as a byte order mark; leave it out")
+	}
+	return text, nil
 }
 
 // tlsConfig is nil without TLS.

@@ -3,6 +3,7 @@ package connect
 import (
 	"crypto/tls"
 	"errors"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +13,11 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]address{
 		"redis://h":                          {hosts: []string{"h:6379"}},
+		" \tredis://h:1/2\r\n":               {hosts: []string{"h:1"}, db: 2},
+		"REDIS://H:1/2/":                     {hosts: []string{"H:1"}, db: 2},
+		"Valkeys+Sentinel://a/m/":            {hosts: []string{"a:26379"}, master: "m", tls: true},
+		"redis://:p q@h":                     {hosts: []string{"h:6379"}, password: "p q"},
+		"redis://:%22p%22@h":                 {hosts: []string{"h:6379"}, password: `"p"`},
 		"redis://h:1/":                       {hosts: []string{"h:1"}},
 		"redis://10.0.0.1:1/15":              {hosts: []string{"10.0.0.1:1"}, db: 15},
 		"redis://[::1]":                      {hosts: []string{"[::1]:6379"}},
@@ -70,8 +76,25 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]error{
 		"redis://h/1?db=2":                  errTwoDBs,
-		"redis://h?db=x":                    errQuery,
-		"redis://h?db=70000":                errQuery,
+		"redis://h?db=x":                    errDBValue,
+		"redis://h?db=70000":                errDBValue,
+		"redis://h?cluster=2":               errBool,
+		"redis://h?db=1&db=1":               errTwice,
+		"redis://h?family=0":                foreignError("family"),
+		"redis://u:p?ssl@h":                 errPort,
+		`"redis://h"`:                       errQuotes,
+		"'redis://h'\n":                     errQuotes,
+		"redis://h:1`":                      errQuotes,
+		`redis://:"p"@h`:                    errQuoted,
+		"redis://:p\n@h":                    errSpace,
+		"redis://:p @h":                     errSpace,
+		"redis://:p\u00a0@h":                errSpace,
+		"\ufeffredis://h":                   errSpace,
+		"redis://:p%0A@h":                   errControl,
+		"redis://:$(PASSWORD)@h":            errUnset,
+		"redis://:${PASSWORD}@h":            errUnset,
+		"redis://h:1,password=p,ssl=True":   errSetting,
+		"h:1,password=p":                    errNoURL,
 		"redis://h/70000":                   errDB,
 		"redis+sentinel://h/m?cluster=true": errCluster,
 		"unix:///s?cluster=true":            errCluster,
@@ -87,7 +110,7 @@ func TestRefused(t *testing.T) {
 		"redis://:p%zz@h":                   errUser,
 		"redis://h?password=p":              errQuery,
 		"redis://h:port":                    errPort,
-		"redis://h\x7f":                     errHost,
+		"redis://h\x7f":                     errSpace,
 		"redis+sentinel://h":                errMaster,
 		"redis://h:0":                       errPort,
 		"redis://h,i:65536":                 errPort,
@@ -95,11 +118,47 @@ func TestRefused(t *testing.T) {
 		"redis://u:p#q@h":                   errHash,
 		"redis://h#f":                       errHash,
 		"redis+sentinel://u:1/p@h/m":        errMaster,
-		"redis://h i":                       errHost,
+		"redis://h i":                       errSpace,
+		"redis://h/i":                       errDB,
+		"redis://h\\i":                      errHost,
 		"localhost:6379":                    errNoURL,
 	} {
 		if _, err := (Options{URL: text}).Resolve(); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
+}
+
+// TestPasswords has passwords as files and variables spoil them.
+func TestPasswords(t *testing.T) {
+	t.Parallel()
+	const password = "s3 cret"
+	for text, want := range map[string]string{
+		password: "", password + "\n": "", password + " \r\n": "", " " + password: "",
+		`"` + password + `"`: "in quotes", "'" + password + "'\n": "in quotes", "\ufeff" + password: "byte order mark", "s3\x00cret": "invisible",
+	} {
+		file := t.TempDir() + "/password"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []Password{{Text: text}, {File: file}} {
+			target, err := Options{URL: "redis+sentinel://h/m", Password: p, SentinelPassword: p}.Resolve()
+			if want != "" {
+				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cret") {
+					t.Errorf("%q: %v", text, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%q: %v", text, err)
+				continue
+			}
+			if _, got, err := target.credentials(t.Context()); got != password || err != nil {
+				t.Errorf("%q is read as %q, %v", text, got, err)
+			}
+			if _, got, err := target.sentinelCredentials(t.Context()); got != password || err != nil {
+				t.Errorf("%q is read as %q, %v, for the sentinels", text, got, err)
+			}
 		}
 	}
 }

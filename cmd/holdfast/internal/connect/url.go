@@ -3,9 +3,12 @@ package connect
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -23,13 +26,42 @@ var (
 	errHash    = errors.New("the Redis URL has a #, which is %23 in a password")
 	errHost    = errors.New("the Redis URL has a host that is not host, host:port or [ipv6]:port")
 	errPort    = errors.New("the Redis URL has a port that is no number from 1 to 65535; in a password a / is %2F, a ? is %3F")
+	errQuotes  = errors.New("the Redis URL is in quotes, which docker --env-file and the like keep; leave them out")
+	errQuoted  = errors.New("the Redis URL has a password in quotes; leave them out")
+	errSpace   = errors.New("the Redis URL has white space or an invisible character in it; in a password a space is %20")
+	errControl = errors.New("the Redis URL has a line break or another control character in its user or password, such as %0A; leave it out")
+	errUnset   = errors.New("the Redis URL has a variable that was not replaced, such as $(NAME) or ${NAME}; in a password a $ is %24")
+	errSetting = errors.New("the Redis URL has a setting such as password=… among its hosts; a password comes before the host, as in redis://:password@host")
 	errSocket  = errors.New("the Redis URL of a socket must be unix:///path/to/socket, with user:password@ before the path if need be")
 	errDB      = errors.New("the Redis URL has a path that is not a database number")
 	errMaster  = errors.New("the Redis URL must name the master: redis+sentinel://host:port/master; in a password a / is %2F")
-	errQuery   = errors.New("the Redis URL has a parameter other than db=NUMBER, cluster=true and skip_verify=true")
+	errQuery   = errors.New("the Redis URL has a parameter other than " + parameters + "; in a password a ? is %3F")
+	errTwice   = errors.New("the Redis URL has a parameter twice")
+	errDBValue = errors.New("the Redis URL has a db that is not a database number")
+	errBool    = errors.New("the Redis URL has a cluster or skip_verify that is neither true nor false")
 	errTwoDBs  = errors.New("the Redis URL has two database numbers, in its path and as db=NUMBER")
 	errCluster = errors.New("the Redis URL is of a cluster and of sentinels or a socket at once, which cannot be")
 )
+
+// parameters are those that are understood.
+const parameters = "db=NUMBER, cluster=true and skip_verify=true"
+
+// foreign are parameters that other clients understand. An error may repeat these names, which hold no password.
+var foreign = []string{
+	"ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl", "tls", "family", "protocol", "timeout", "client_name", "clientName",
+	"dial_timeout", "read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns", "decode_responses", "health_check_interval", "socket_timeout",
+	"socket_connect_timeout", "max_connections", "username", "user", "password", "auth", "database", "sentinelMasterId", "master_name", "addr",
+}
+
+// foreignError is a parameter of another client.
+type foreignError string
+
+func (e foreignError) Error() string {
+	return "the Redis URL has the parameter " + string(e) + ", which other clients understand; leave it out: holdfast has " + parameters
+}
+
+// Is reports whether target is errQuery.
+func (foreignError) Is(target error) bool { return target == errQuery }
 
 // address is what a URL says.
 type address struct {
@@ -46,15 +78,23 @@ type address struct {
 // parse reads a URL. It does not use [url.Parse], which knows no lists of hosts
 // with ports, and whose errors repeat what they were given.
 func parse(text string) (address, error) {
+	text = strings.TrimSpace(text)
 	scheme, rest, found := strings.Cut(text, "://")
-	if !found {
+	switch scheme = strings.ToLower(scheme); {
+	case strings.Trim(text, quotes) != text:
+		return address{}, errQuotes
+	case strings.ContainsFunc(text, invisible):
+		return address{}, errSpace
+	case !found:
 		return address{}, errNoURL
-	}
-	if strings.Contains(rest, "#") { // to other readers of URLs what follows is none of it
+	case variable.MatchString(rest):
+		return address{}, errUnset
+	case strings.Contains(rest, "#"): // to other readers of URLs what follows is none of it
 		return address{}, errHash
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
+	path = strings.TrimSuffix(path, "/")
 	var a address
 	if scheme == "unix" {
 		a.socket = true
@@ -73,6 +113,22 @@ func parse(text string) (address, error) {
 		return a, errScheme
 	}
 	return a, cmp.Or(a.readAuthority(authority, port), a.readQuery(query), a.readPath(path, sentinel), a.fit(sentinel))
+}
+
+// quotes are those that a URL or a password can stand in.
+const quotes = "\"'`"
+
+// variable is how configuration files write one.
+var variable = regexp.MustCompile(`\$\([^()]*\)|\$\{[^{}]*\}|\{\{.*\}\}`)
+
+// quoted reports whether a text is in quotes.
+func quoted(text string) bool {
+	return len(text) > 1 && strings.Contains(quotes, text[:1]) && text[0] == text[len(text)-1]
+}
+
+// invisible reports whether a character cannot be seen, other than a space.
+func invisible(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.IsSpace(r) && r != ' '
 }
 
 // readSocket reads [user[:password]@] and the path of a socket, without the slash between them.
@@ -103,6 +159,14 @@ func (a *address) readUser(authority string) (rest string, err error) {
 	if errs[0] != nil || errs[1] != nil {
 		return "", errUser
 	}
+	switch {
+	case strings.ContainsFunc(a.user+a.password, invisible):
+		return "", errControl
+	case quoted(password):
+		return "", errQuoted
+	case strings.TrimSpace(user) != user, strings.TrimSpace(password) != password:
+		return "", errSpace
+	}
 	return authority[at+1:], nil
 }
 
@@ -111,6 +175,12 @@ func (a *address) readAuthority(authority, port string) error {
 	authority, err := a.readUser(authority)
 	if err != nil {
 		return err
+	}
+	switch {
+	case strings.Contains(authority, "="):
+		return errSetting
+	case strings.Contains(authority, " "):
+		return errSpace
 	}
 	for host := range strings.SplitSeq(authority, ",") {
 		host, err := hostPort(host, port)
@@ -151,22 +221,27 @@ func (a *address) readQuery(query string) error {
 	if err != nil {
 		return errQuery
 	}
-	for key, value := range values {
-		if len(value) > 1 {
-			return errQuery
-		}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		value, wrong := values[key], errBool
 		switch key {
 		case "cluster":
 			a.cluster, err = strconv.ParseBool(value[0])
 		case "skip_verify":
 			a.skipVerify, err = strconv.ParseBool(value[0])
 		case "db":
+			wrong = errDBValue
 			a.db, err = database(value[0])
 		default:
+			if slices.Contains(foreign, key) {
+				return foreignError(key)
+			}
 			return errQuery
 		}
-		if err != nil {
-			return errQuery
+		switch {
+		case err != nil:
+			return wrong
+		case len(value) > 1:
+			return errTwice
 		}
 	}
 	return nil
