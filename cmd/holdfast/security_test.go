@@ -7,16 +7,19 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,7 +130,7 @@ func TestCertificates(t *testing.T) {
 		"other name": {
 			func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"redis.example.com"} },
 			[]string{"--tls-ca", ours.ca()},
-			"its certificate is for other names than the one in the URL",
+			"by --tls-server-name; it has redis.example.com",
 		},
 		"expired": {
 			func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) },
@@ -176,6 +179,76 @@ func TestCertificates(t *testing.T) {
 			runs(t, holdfast(t, url+"?skip_verify=true", append([]string{"ls", "--insecure-skip-verify"}, c.flags...)...))
 		})
 	}
+}
+
+// TestTLSServerName meets certificates that have a name and no address, where sentinels and a cluster answer with addresses: the tool
+// says which flag names it, and works with that.
+func TestTLSServerName(t *testing.T) {
+	t.Parallel()
+	ours := newAuthority(t)
+	const name = "redis.example.com"
+	cert, key := ours.signs("named", func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{name} })
+	single := tlsServer(t, "tls-cert-file", cert, "tls-key-file", key)
+
+	node := redistest.Start(t, redistest.WithTLS(), redistest.WithConfig("cluster-enabled yes", "tls-cluster yes", "cluster-announce-ip 127.0.0.1"))
+	node.Cli(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	for !strings.Contains(node.Cli(t, "CLUSTER", "INFO"), "cluster_state:ok") {
+		runtime.Gosched()
+	}
+	node.Cli(t, "CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key)
+
+	watcher := redistest.StartSentinel(t, 0, 1).Sentinels[0]
+	watcher.Cli(t, append([]string{"SENTINEL", "MONITOR", "named"}, append(strings.Split(strings.TrimPrefix(single, "rediss://"), ":"), "1")...)...)
+
+	for what, url := range map[string]string{
+		"single": single, "cluster": "rediss://" + node.Addr() + "?cluster=true", "sentinel": "rediss+sentinel://" + tlsFront(t, cert, key, watcher.Addr()) + "/named",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			trusting := []string{"run", "--wait", "8s", "--tls-ca", ours.ca()}
+			works(t, holdfast(t, url, append(trusting, "--tls-server-name", name, "job", "--", "true")...))
+			refuses(t, holdfast(t, url, append(trusting, "--tls-server-name", "other.example.com", "job", "--", "true")...), "it has "+name)
+			refuses(t, holdfast(t, url, append(trusting, "job", "--", "true")...), "by --tls-server-name; it has "+name)
+		})
+	}
+	refused := holdfast(t, "redis://127.0.0.1:1", "ls", "--tls-server-name", name)
+	if out, err := refused.CombinedOutput(); code(t, err) != 64 || !strings.Contains(string(out), "the TLS options make no sense") {
+		t.Errorf("without TLS: %s", out)
+	}
+}
+
+// tlsFront accepts TLS with a certificate, and passes on what comes to a server without TLS.
+func tlsFront(t *testing.T, certFile, keyFile, to string) (addr string) {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+				go func() { // until either side is closed
+					_, _ = io.Copy(way[0], way[1])
+					_, _ = way[0].Close(), way[1].Close()
+				}()
+			}
+		}
+	}()
+	return listener.Addr().String()
 }
 
 // TestClientCertificates has a server want a certificate: the tool shows the one that it was given, and says so if that does not do.

@@ -24,6 +24,7 @@ type redisFlags struct {
 	TLSCA                string `group:"redis" name:"tls-ca" env:"HOLDFAST_REDIS_TLS_CA" placeholder:"FILE" help:"PEM file with the authorities to trust instead of the system's."`
 	TLSCert              string `group:"redis" name:"tls-cert" env:"HOLDFAST_REDIS_TLS_CERT" placeholder:"FILE" help:"PEM file with a client certificate."`
 	TLSKey               string `group:"redis" name:"tls-key" env:"HOLDFAST_REDIS_TLS_KEY" placeholder:"FILE" help:"PEM file with the key of that certificate."`
+	TLSServerName        string `group:"redis" name:"tls-server-name" env:"HOLDFAST_REDIS_TLS_SERVER_NAME" placeholder:"NAME" help:"Name that the certificates of all servers and sentinels have. Without it each has to have the host by which it is reached: that of the URL, or the address that sentinels or a cluster announce."`
 	InsecureSkipVerify   bool   `group:"redis" help:"Allow skip_verify=true in the URL, which switches the checks of the server's certificate off."`
 }
 
@@ -36,6 +37,7 @@ func (f redisFlags) options() connect.Options {
 		CAFile:             f.TLSCA,
 		CertFile:           f.TLSCert,
 		KeyFile:            f.TLSKey,
+		ServerName:         f.TLSServerName,
 		InsecureSkipVerify: f.InsecureSkipVerify,
 	}
 }
@@ -48,6 +50,7 @@ func (f redisFlags) environment() []string {
 		"HOLDFAST_REDIS_SENTINEL_USER=" + f.SentinelUser,
 		"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=" + f.SentinelPasswordFile, sentinelPasswordVariable + "=" + os.Getenv(sentinelPasswordVariable),
 		"HOLDFAST_REDIS_TLS_CA=" + f.TLSCA, "HOLDFAST_REDIS_TLS_CERT=" + f.TLSCert, "HOLDFAST_REDIS_TLS_KEY=" + f.TLSKey,
+		"HOLDFAST_REDIS_TLS_SERVER_NAME=" + f.TLSServerName,
 	}
 }
 

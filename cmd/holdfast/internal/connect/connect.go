@@ -43,6 +43,8 @@ type Options struct {
 	CAFile string
 	// CertFile and KeyFile, if not empty, are PEM files with the client's certificate and its key.
 	CertFile, KeyFile string
+	// ServerName, if not empty, is the name that every certificate has to have, whatever the host that it is reached by.
+	ServerName string
 	// InsecureSkipVerify allows the URL to switch the checks of the server's
 	// certificate off.
 	InsecureSkipVerify bool
@@ -108,7 +110,7 @@ func (t *Target) check(o Options) error {
 	case t.skipVerify && !o.InsecureSkipVerify:
 		return errors.New("skip_verify in the Redis URL gives up the protection of TLS; " +
 			"it is refused without --insecure-skip-verify")
-	case !t.tls && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || t.skipVerify):
+	case !t.tls && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || o.ServerName != "" || t.skipVerify):
 		return errors.New("the Redis URL does not use TLS, so the TLS options make no sense; TLS is rediss://")
 	}
 	return nil
@@ -158,8 +160,8 @@ func (t *Target) tlsConfig() (*tls.Config, error) {
 		return nil, nil //nolint:nilnil // it is none
 	}
 	o := t.options
-	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.skipVerify} //nolint:gosec // only on request
-	if o.CAFile != "" {                                                                   // else the system's authorities
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName, InsecureSkipVerify: t.skipVerify} //nolint:gosec // only on request
+	if o.CAFile != "" {                                                                                             // else the system's authorities
 		text, err := os.ReadFile(o.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("the CA file cannot be read: %w", err)

@@ -134,6 +134,23 @@ func unreachable(err error) string {
 	}
 }
 
+// namesOf are the names of a certificate, for the end of a sentence, if they are plain names.
+func namesOf(e x509.HostnameError) string {
+	var names []string
+	for _, name := range e.Certificate.DNSNames {
+		if hostname(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it has " + strings.Join(names[:min(len(names), shownNames)], ", ")
+}
+
+// shownNames is how many of a certificate's names are said.
+const shownNames = 3
+
 // aboutTLS says what TLS has against the server, or the server against the client; empty if it is something else.
 func aboutTLS(err error) string {
 	var untrusted *tls.CertificateVerificationError
@@ -143,7 +160,7 @@ func aboutTLS(err error) string {
 	text := err.Error()
 	switch {
 	case errors.As(err, &otherName):
-		return "its certificate is for other names than the one in the URL, so use a name that it has"
+		return "its certificate is not for the host by which it was reached, so give a name that it has by --tls-server-name" + namesOf(otherName)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "its certificate has expired, or is not valid yet, so have it renewed, or set this machine's clock right"
 	case errors.As(err, &untrusted):
