@@ -331,6 +331,8 @@ func explained(err error) error {
 		return fmt.Errorf("the server is no cluster, so give holdfast a Redis client for one server: %w", err)
 	case call.LacksRight(err):
 		return fmt.Errorf("the Redis user lacks a right, see docs/acl.md: %w", err)
+	case strings.Contains(err.Error(), "max number of clients"):
+		return fmt.Errorf("the server has as many connections as its maxclients allows, so close some or raise it: %w", err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("nothing listens there, so start Redis or give the Redis client another address: %w", err)
 	}

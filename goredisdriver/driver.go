@@ -24,6 +24,7 @@ type Driver struct {
 	search     *search                   // under way; nil if there is none; guarded by mu
 	senders    map[*redis.Client]*sender // to the nodes of a cluster; guarded by mu
 	closed     driverkit.Closed
+	refused    driverkit.Refused
 }
 
 var _ driver.Driver = (*Driver)(nil)

@@ -3,11 +3,11 @@ package goredisdriver
 import (
 	"errors"
 	"net"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // classify turns an error of go-redis into one of the port. written is false
@@ -18,7 +18,7 @@ func classify(err error, written bool) *driver.Error {
 		return driver.ConnectionError(err, !written || neverConnected(err))
 	}
 	failure := driver.ServerError(reply.Error(), err)
-	if strings.HasPrefix(reply.Error(), "ERR max number of clients") {
+	if driverkit.IsRefusal(reply.Error()) {
 		failure.Transient, failure.MayHaveRun = true, false
 	}
 	if !written {

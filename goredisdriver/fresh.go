@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,6 +125,10 @@ func (s *sender) whyUnsent(ctx context.Context, err error) error {
 		if why := s.dialError(); why != nil {
 			return why
 		}
+		addrs, dial := s.driver.servers()
+		if says := s.driver.refused.Ask(waitMargin/2, addrs, dial); says != "" {
+			return fmt.Errorf("%w: %s", err, says)
+		}
 		return fmt.Errorf("%w: check the address of the Redis client, and whether the server wants TLS", err)
 	}
 	return err
@@ -168,11 +174,41 @@ func (s *sender) isFailover() bool {
 	return ok && one.Options().Addr == "FailoverClient" // go-redis has no other sign
 }
 
-// explain says of an error whether it can pass, as far as the whole client knows.
+// servers are those to which the client connects, as far as that is known, and how it does so.
+func (d *Driver) servers() (addrs []string, dial driverkit.Dial) {
+	network, dialer := "tcp", (func(ctx context.Context, network, addr string) (net.Conn, error))(nil)
+	switch client := d.rdb.(type) {
+	case interface{ Options() *redis.Options }:
+		options := client.Options()
+		addrs, network, dialer = []string{options.Addr}, options.Network, options.Dialer
+	case interface{ Options() *redis.ClusterOptions }:
+		options := client.Options()
+		if addrs, dialer = d.addrs(options.Addrs), options.Dialer; dialer == nil {
+			dialer = redis.NewDialer(&redis.Options{DialTimeout: options.DialTimeout, TLSConfig: options.TLSConfig})
+		}
+	}
+	return addrs, func(ctx context.Context, addr string) (net.Conn, error) { return dialer(ctx, network, addr) }
+}
+
+// addrs are those of the cluster's nodes that calls were sent to, and others.
+func (d *Driver) addrs(others []string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for node := range d.senders {
+		all = append(all, node.Options().Addr)
+	}
+	all = append(all, others...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// explain says of an error whether it can pass, as far as the whole client knows, and why the server has closed a connection, as
+// far as it says.
 func (d *Driver) explain(err error) error {
 	closed := err != nil && errors.Is(err, redis.ErrClosed)
 	if !d.closed.Note(closed, d.cluster == nil) {
-		return err
+		return d.refused.Explain(err, d.servers)
 	}
 	var failed *driver.Error
 	errors.As(err, &failed)

@@ -58,6 +58,10 @@
 // know the node of a slot, the adapter asks one for CLUSTER SLOTS, and again after a refusal or a search that has found
 // nothing, but once a second at most. If the node is not known, calls use the client's own connections.
 //
+// After a connection was closed by the server, the adapter opens one to each server that the client uses, once in half a second at most, and listens to
+// whether it is refused, as a server does with as many as its maxclients allows: rueidis loses that reply. The error
+// of the call then says so. The adapter does not know a Dialer of the program's: where servers are reached by that alone, the error says less.
+//
 // A client that the program has closed fails calls for good after a second: rueidis says the same
 // of connections that it closes when servers change their roles. A connection that rueidis is making when it is
 // closed stays, and then the client works on.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -241,7 +240,7 @@ func classify(ctx context.Context, err error) *driver.Error {
 	if reply, ok := rueidis.IsRedisErr(err); ok {
 		// rueidis has cut off the word ERR, if that was the first.
 		failure := driver.ServerError(reply.Error(), err)
-		if strings.HasPrefix(reply.Error(), "max number of clients") {
+		if driverkit.IsRefusal(reply.Error()) {
 			failure.Transient, failure.MayHaveRun = true, false
 		}
 		return failure

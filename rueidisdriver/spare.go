@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
 // spareIdle is how long a spare connection is kept that no call uses. Tests change it.
@@ -242,6 +243,14 @@ func isNoPrimary(reply string) bool {
 	return strings.Contains(reply, "replica") || strings.HasPrefix(reply, "LOADING") || strings.HasPrefix(reply, "MASTERDOWN")
 }
 
+// servers are those that the client uses, and a way to connect to them. How the client does so is not known; but before the
+// handshake of TLS a server says nothing, anyway.
+func (d *Driver) servers() (addrs []string, dial driverkit.Dial) {
+	return addresses(d.client), func(ctx context.Context, addr string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}
+}
+
 // addresses returns those of the servers that a client uses.
 func addresses(client rueidis.Client) (known []string) {
 	for addr := range client.Nodes() {
@@ -264,12 +273,13 @@ func moved(client rueidis.Client, known []string) bool {
 	return false
 }
 
-// explain says of an error whether it can pass, as far as the whole client knows.
+// explain says of an error whether it can pass, as far as the whole client knows, and why the server has closed a connection, as
+// far as it says.
 func (d *Driver) explain(err error) error {
 	closing := err != nil && errors.Is(err, rueidis.ErrClosing)
 	closed := d.closed.Note(closing, false)
 	if !closing {
-		return err
+		return d.refused.Explain(err, d.servers)
 	}
 	var failed *driver.Error
 	errors.As(err, &failed)

@@ -26,6 +26,7 @@ type Driver struct {
 	inDoubt driverkit.SlotsInDoubt // of a cluster: calls use spare connections of the nodes
 	cluster cluster
 	closed  driverkit.Closed
+	refused driverkit.Refused
 }
 
 var _ driver.Driver = (*Driver)(nil)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -243,7 +242,7 @@ func classify(ctx context.Context, err error) *driver.Error {
 	if reply, ok := valkey.IsValkeyErr(err); ok {
 		// valkey-go has cut off the word ERR, if that was the first.
 		failure := driver.ServerError(reply.Error(), err)
-		if strings.HasPrefix(reply.Error(), "max number of clients") {
+		if driverkit.IsRefusal(reply.Error()) {
 			failure.Transient, failure.MayHaveRun = true, false
 		}
 		return failure

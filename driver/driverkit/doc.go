@@ -6,7 +6,7 @@
 //
 //   - [Group] sends calls to one server in batches;
 //   - [Doubt] says when a call needs a new connection, and [Closed] when the client is closed, and [Missing]
-//     that there is none;
+//     that there is none, and [Refused] that a server refuses connections;
 //   - [RunAssigner] is the loop in which a listener assigns subscriptions to connections, and
 //     [Backoff] says how long it waits after a failure.
 //
