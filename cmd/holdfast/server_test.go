@@ -171,6 +171,65 @@ func works(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
+// TestFullServer has a server that has as many connections as its maxclients allows: every command says so.
+func TestFullServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	last, err := net.Dial("tcp", server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = last.Close() })
+	if _, err := fmt.Fprint(last, "CONFIG SET maxclients 1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := last.Read(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range commands("--wait", "2s") {
+		wantUnusable(t, "redis://"+server.Addr(), args, "as many connections as its maxclients allows, so close some, or raise it (ERR max number of clients reached")
+	}
+}
+
+// TestAnnouncedAddress has a cluster and sentinels that announce an address at which nothing listens: every command says that they do, and does not
+// send people to look for a fault in the URL.
+func TestAnnouncedAddress(t *testing.T) {
+	t.Parallel()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := closed.Addr().String()
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(gone, ":")
+	node := redistest.Start(t, redistest.WithConfig("cluster-enabled yes", "cluster-announce-ip 127.0.0.1", "cluster-announce-port "+port))
+	node.Cli(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	watcher := redistest.StartSentinel(t, 0, 1).Sentinels[0]
+	watcher.Cli(t, "SENTINEL", "MONITOR", "gone", "127.0.0.1", port, "1")
+	for _, url := range []string{"redis://" + node.Addr() + "?cluster=true", "redis+sentinel://" + watcher.Addr() + "/gone"} {
+		for _, args := range commands("--wait", "2s") {
+			wantUnusable(t, url, args, "announce "+gone+", which cannot be reached from here")
+		}
+	}
+}
+
+// wantUnusable checks that a command says, perhaps over several lines, why it cannot use Redis, and does not suspect the URL.
+func wantUnusable(t *testing.T, url string, args []string, says string) {
+	t.Helper()
+	out, err := holdfast(t, url, args...).CombinedOutput()
+	said := strings.Join(strings.Fields(string(out)), " ")
+	if got := code(t, err); got != 69 || !strings.Contains(said, says) || strings.Contains(said, "check that it runs there, and the Redis URL") {
+		t.Errorf("%s, %s: exit code %d: %s", url, args[0], got, said)
+	}
+}
+
+// commands are those that use Redis; flags are those of run.
+func commands(flags ...string) [][]string {
+	return [][]string{append(append([]string{"run"}, flags...), "job", "--", "true"), {"ls"}, {"show", "job"}, {"unlock", "--force", "--yes", "job"}, {"doctor"}}
+}
+
 // TestWrongTopology gives every command URLs that lead to a server which is not what they say: it has other locks, or old ones. None
 // shows anything of it.
 func TestWrongTopology(t *testing.T) {

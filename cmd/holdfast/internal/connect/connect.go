@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,8 @@ type Password struct {
 type Target struct {
 	address
 
-	options Options
+	options   Options
+	unreached unreached
 }
 
 // Dial opens a connection.
@@ -200,13 +202,24 @@ func (t *Target) String() string {
 
 // Dial opens a connection as [Target.Client] does unless told otherwise.
 func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: ioTimeout}
+	if !slices.Contains(t.hosts, addr) {
+		return t.unreached.dial(ctx, network, addr, t.dial)
+	}
+	return t.dial(ctx, network, addr, ioTimeout)
+}
+
+func (t *Target) dial(ctx context.Context, network, addr string, limit time.Duration) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: limit}
 	config, err := t.tlsConfig()
 	switch {
 	case err != nil:
 		return nil, err
 	case config == nil:
-		return dialer.DialContext(ctx, network, addr)
+		conn, err := dialer.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return listenFirst(conn), nil
 	}
 	// A server without TLS is silent. The handshake ends before ctx does, so that the caller is told.
 	if deadline, ok := ctx.Deadline(); ok {

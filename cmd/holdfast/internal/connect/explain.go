@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
@@ -61,7 +63,7 @@ var replies = []reply{
 	{"LOADING", "it has just started and still loads its data"},
 	{"MASTERDOWN", "it is a replica, and its primary is away"},
 	{"CLUSTERDOWN", "the cluster has no node for this name at the moment"},
-	{"max number of clients", "it has as many connections as it allows"},
+	{"max number of clients", "it has as many connections as its maxclients allows, so close some, or raise it"},
 	{"DB index is out of range", "it has fewer databases than the number in the URL"},
 	{silentTLS, "it does not speak TLS there, or it hangs; without TLS the URL begins with redis://"},
 	{"SELECT is not allowed in cluster mode", "this cluster has no database numbers, so leave the number out of the URL"},
@@ -122,13 +124,19 @@ func unreachable(err error) string {
 		return advice
 	}
 	var unknown *net.DNSError
+	var announced *announcedError
 	switch {
+	case errors.As(err, &announced):
+		return "the hosts in the URL answer, and announce " + announced.addr + ", which cannot be reached from here: see that it runs, " +
+			"and that the servers announce addresses that this machine reaches (cluster-announce-ip, replica-announce-ip)"
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return "no such host is known, so check the Redis URL"
 	case errors.Is(err, fs.ErrNotExist):
 		return "there is no such socket, so check that it runs, and the path in the URL"
 	case errors.Is(err, fs.ErrPermission):
 		return "this user may not use that socket"
+	case closedAtOnce(err):
+		return "it closes the connection at once: check whether it uses TLS (rediss:// in the URL), and whether it has as many connections as its maxclients allows"
 	default:
 		return "check that it runs there, and the Redis URL (rediss:// if it uses TLS, else redis://)"
 	}
@@ -150,6 +158,11 @@ func namesOf(e x509.HostnameError) string {
 
 // shownNames is how many of a certificate's names are said.
 const shownNames = 3
+
+// closedAtOnce reports whether the server has closed the connection.
+func closedAtOnce(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
 
 // aboutTLS says what TLS has against the server, or the server against the client; empty if it is something else.
 func aboutTLS(err error) string {
