@@ -107,7 +107,7 @@ func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 	}
 	switch one, err := d.oneServer(ctx); {
 	case err != nil:
-		return "", driver.NotTheCallers(ctx, classify(err, false))
+		return "", driver.NotTheCallers(ctx, d.explain(classify(err, false)))
 	case one:
 		return d.remember(false), nil
 	}
@@ -120,7 +120,7 @@ func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 	if failure := classify(err, true); isReply(err) && failure.MayHaveRun {
 		return d.remember(false), nil
 	}
-	return "", driver.NotTheCallers(ctx, classify(err, false))
+	return "", driver.NotTheCallers(ctx, d.explain(classify(err, false)))
 }
 
 // oneServer reports whether the cluster client is told that one server has all slots, as one of

@@ -103,7 +103,7 @@ func (d *Driver) PublishCommand(ctx context.Context) (string, error) {
 		return d.remember(false), nil
 	}
 	failure.MayHaveRun = false // no script has
-	return "", driver.NotTheCallers(ctx, failure)
+	return "", driver.NotTheCallers(ctx, d.explain(failure))
 }
 
 func (d *Driver) remember(sharded bool) string {
