@@ -2,7 +2,7 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/internal/engine"
 
-// What methods of zero values panic with. A zero value belongs to no client.
+// Panic messages of the methods of zero values, which belong to no client.
 const (
 	zeroClient = "holdfast: this Client is a zero value; make one with New"
 	zeroLock   = "holdfast: this lock, semaphore or latch is a zero value; make one with a method of a Client, such as NewMutex"
@@ -10,7 +10,7 @@ const (
 	zeroHold   = "holdfast: this Hold is a zero value; make one with Lock or TryLock"
 )
 
-// made returns the engine of a client that is no zero value.
+// made returns the client's engine. It panics if the client is a zero value.
 func (c *Client) made() *engine.Engine {
 	if c == nil || c.engine == nil {
 		panic(zeroClient)
@@ -18,7 +18,7 @@ func (c *Client) made() *engine.Engine {
 	return c.engine
 }
 
-// made returns a handle that is no zero value.
+// made returns the handle. It panics if the lock is a zero value.
 func (l *handle) made() *handle {
 	if l.client == nil {
 		panic(zeroLock)
@@ -26,7 +26,7 @@ func (l *handle) made() *handle {
 	return l
 }
 
-// made returns a multi-lock that is no zero value.
+// made returns the multi-lock. It panics if that is a zero value.
 func (m *MultiLock) made() *MultiLock {
 	if m.label == "" {
 		panic(zeroMulti)
@@ -34,7 +34,7 @@ func (m *MultiLock) made() *MultiLock {
 	return m
 }
 
-// made returns the core of a hold that is no zero value.
+// made returns the hold's core. It panics if the hold is a zero value.
 func (h *Hold) made() core {
 	if h.core == nil {
 		panic(zeroHold)

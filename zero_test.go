@@ -25,12 +25,16 @@ func TestZeroValues(t *testing.T) {
 		for i := range value.NumMethod() {
 			method := value.Type().Method(i)
 			var args []reflect.Value
-			for j := 1; j < method.Type.NumIn() && !(method.Type.IsVariadic() && j == method.Type.NumIn()-1); j++ {
+			wanted := method.Type.NumIn()
+			if method.Type.IsVariadic() {
+				wanted--
+			}
+			for j := 1; j < wanted; j++ {
 				args = append(args, reflect.ValueOf(arguments[method.Type.In(j)]))
 			}
 			wantUnmade(t, value.Type().Elem().Name()+"."+method.Name, func() error {
 				for _, result := range value.Method(i).Call(args) {
-					if err, failed := result.Interface().(error); failed {
+					if err, failed := reflect.TypeAssert[error](result); failed {
 						return err
 					}
 				}

@@ -174,7 +174,7 @@ func (s *sender) isFailover() bool {
 	return ok && one.Options().Addr == "FailoverClient" // go-redis has no other sign
 }
 
-// servers are those to which the client connects, as far as that is known, and how it does so.
+// servers returns the addresses to which the client connects, as far as they are known, and its dialer.
 func (d *Driver) servers() (addrs []string, dial driverkit.Dial) {
 	network, dialer := "tcp", (func(ctx context.Context, network, addr string) (net.Conn, error))(nil)
 	switch client := d.rdb.(type) {
@@ -190,15 +190,14 @@ func (d *Driver) servers() (addrs []string, dial driverkit.Dial) {
 	return addrs, func(ctx context.Context, addr string) (net.Conn, error) { return dialer(ctx, network, addr) }
 }
 
-// addrs are those of the cluster's nodes that calls were sent to, and others.
+// addrs returns the addresses of the cluster's nodes that calls were sent to, and others, each once.
 func (d *Driver) addrs(others []string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []string
+	all := slices.Clone(others)
 	for node := range d.senders {
 		all = append(all, node.Options().Addr)
 	}
-	all = append(all, others...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

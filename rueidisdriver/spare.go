@@ -243,8 +243,8 @@ func isNoPrimary(reply string) bool {
 	return strings.Contains(reply, "replica") || strings.HasPrefix(reply, "LOADING") || strings.HasPrefix(reply, "MASTERDOWN")
 }
 
-// servers are those that the client uses, and a way to connect to them. How the client does so is not known; but before the
-// handshake of TLS a server says nothing, anyway.
+// servers returns the addresses that the client uses, and a dialer without TLS. The client's own dialer is not known; but a server
+// sends nothing before a TLS handshake.
 func (d *Driver) servers() (addrs []string, dial driverkit.Dial) {
 	return addresses(d.client), func(ctx context.Context, addr string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)

@@ -41,8 +41,8 @@ type Refused struct {
 	says  string
 }
 
-// Explain is told the error of each call, a [*driver.Error] or nil, and returns it. If it says that the connection was closed,
-// Explain asks the servers, and adds how one refuses connections. That takes 20 ms at most after a reply, else 200.
+// Explain takes the error of each call, a [*driver.Error] or nil, and returns it. If the error says that the connection was closed,
+// Explain asks the servers, and adds the refusal of one. This takes up to 20 ms if the call before succeeded, else up to 200 ms.
 func (r *Refused) Explain(err error, servers func() (addrs []string, dial Dial)) error {
 	if err == nil {
 		if r.closed.Load() {
@@ -73,8 +73,8 @@ func wasClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// Ask returns which of the servers refuses connections, and how it says so; "" if none does within limit. It makes a connection
-// to each, unless it has done so a moment ago.
+// Ask connects to the servers, and returns the address and the refusal of one; "" if none refuses within limit. For half a second it
+// returns the same again, and connects to none.
 func (r *Refused) Ask(limit time.Duration, addrs []string, dial Dial) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,8 +102,8 @@ func (r *Refused) Ask(limit time.Duration, addrs []string, dial Dial) string {
 	return r.says
 }
 
-// ask listens to one server. One that accepts the connection waits for a request, and says nothing. None is sent: the reply to
-// it could be that the connection is reset, and what the server has said would be lost.
+// ask connects to one server. A server that accepts the connection sends nothing before a request. ask sends no request: a server
+// that refuses would reset the connection, and its refusal could be lost.
 func ask(ctx context.Context, addr string, dial Dial) string {
 	conn, err := dial(ctx, addr)
 	if err != nil {

@@ -18,12 +18,12 @@ type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// placeless is an error whose text leaves out the place in a script.
-type placeless struct{ err error }
+// placelessError is an error whose text leaves out the place in a script.
+type placelessError struct{ err error }
 
-func (e placeless) Error() string { return place.ReplaceAllString(e.err.Error(), "") }
+func (e placelessError) Error() string { return place.ReplaceAllString(e.err.Error(), "") }
 
-func (e placeless) Unwrap() error { return e.err }
+func (e placelessError) Unwrap() error { return e.err }
 
 // Reply returns the error without what its text must not show: an [Error] if a server has repeated arguments in it; else, if a
 // server has said where in a script it arose, an error that wraps it and leaves that out.
@@ -33,7 +33,7 @@ func Reply(err error) error {
 	case cut != text:
 		return Error(place.ReplaceAllString(cut, ""))
 	case place.MatchString(text):
-		return placeless{err}
+		return placelessError{err}
 	}
 	return err
 }

@@ -1626,6 +1626,21 @@ var mutants = []mutant{
 		old: "err = redact.Reply(err)",
 		new: "_ = redact.Reply",
 	},
+	{
+		name: "drivers: an error says where in a script it arose", in: "redact.Reply", suite: tests("internal/redact", "TestPlaceInScript"),
+		old: "return placelessError{err}",
+		new: "return err",
+	},
+	{
+		name: "drivers: a server that refuses connections is not asked", in: "Refused.Explain", suite: tests("driver/driverkit", "TestRefused"),
+		old: "says == \"\"",
+		new: "says != says+\"x\"",
+	},
+	{
+		name: "drivers: any error that a server begins with is taken for a refusal", in: "driverkit.ask", suite: tests("driver/driverkit", "TestRefused"),
+		old: "refuses && IsRefusal(message)",
+		new: "refuses",
+	},
 
 	// The account of one owner: every state of a small world is visited.
 	{

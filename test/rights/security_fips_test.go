@@ -19,7 +19,7 @@ func TestFIPS140Only(t *testing.T) {
 	const inside = "HOLDFAST_TEST_FIPS"
 	if os.Getenv(inside) == "" {
 		t.Parallel()
-		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFIPS140Only$") //nolint:gosec // this test
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFIPS140Only$")
 		again.Env = append(os.Environ(), "GODEBUG=fips140=only", inside+"=1")
 		if said, err := again.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, said)

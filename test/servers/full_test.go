@@ -30,7 +30,7 @@ func TestFullServer(t *testing.T) {
 
 			last, err := net.Dial("tcp", s.Addr())
 			kit.OK(t, err)
-			defer last.Close() //nolint:errcheck // it was used
+			defer last.Close()
 			say := func(command string) {
 				_, err := fmt.Fprintf(last, "%s\r\n", command)
 				kit.OK(t, err)

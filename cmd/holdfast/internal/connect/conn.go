@@ -20,13 +20,13 @@ const (
 	announcedFor = time.Second
 )
 
-// unreached are addresses that sentinels or a cluster have announced, and to which no connection was made of late.
+// unreached records the addresses that sentinels or a cluster announced, and that could not be dialled lately.
 type unreached struct {
 	mu    sync.Mutex
 	known map[string]*announcedError
 }
 
-// dial opens a connection to an address that was announced.
+// dial opens a connection to an announced address.
 func (u *unreached) dial(ctx context.Context, network, addr string, dial func(ctx context.Context, network, addr string, limit time.Duration) (net.Conn, error)) (net.Conn, error) {
 	u.mu.Lock()
 	failed := u.known[addr]

@@ -35,8 +35,12 @@ func TestUnreached(t *testing.T) {
 		addr    string
 		dialled int
 	}{
-		{cancelled, "gone:1", 1}, {t.Context(), "gone:1", 2}, {t.Context(), "gone:1", 2}, {t.Context(), "gone:2", 3},
-		{t.Context(), "there:1", 4}, {t.Context(), "there:1", 5},
+		{cancelled, "gone:1", 1},
+		{t.Context(), "gone:1", 2},
+		{t.Context(), "gone:1", 2},
+		{t.Context(), "gone:2", 3},
+		{t.Context(), "there:1", 4},
+		{t.Context(), "there:1", 5},
 	} {
 		conn, err := u.dial(c.ctx, "tcp", c.addr, dial)
 		if dialled != c.dialled || (conn == nil) != strings.HasPrefix(c.addr, "gone") {

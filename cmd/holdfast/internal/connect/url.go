@@ -43,10 +43,10 @@ var (
 	errCluster = errors.New("the Redis URL is of a cluster and of sentinels or a socket at once, which cannot be")
 )
 
-// parameters are those that are understood.
+// parameters lists the query parameters of a URL, for errors.
 const parameters = "db=NUMBER, cluster=true and skip_verify=true"
 
-// foreign are parameters that other clients understand. An error may repeat these names, which hold no password.
+// foreign lists parameters of other clients. An error may repeat these names, which hold no password.
 var foreign = []string{
 	"ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl", "tls", "family", "protocol", "timeout", "client_name", "clientName",
 	"dial_timeout", "read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns", "decode_responses", "health_check_interval", "socket_timeout",
@@ -115,10 +115,10 @@ func parse(text string) (address, error) {
 	return a, cmp.Or(a.readAuthority(authority, port), a.readQuery(query), a.readPath(path, sentinel), a.fit(sentinel))
 }
 
-// quotes are those that a URL or a password can stand in.
+// quotes holds the characters that can enclose a URL or a password.
 const quotes = "\"'`"
 
-// variable is how configuration files write one.
+// variable matches a variable of a configuration file or a template.
 var variable = regexp.MustCompile(`\$\([^()]*\)|\$\{[^{}]*\}|\{\{.*\}\}`)
 
 // quoted reports whether a text is in quotes.
