@@ -11,8 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
-	"github.com/alecthomas/kong"
+	"github.com/charmbracelet/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
@@ -24,7 +25,7 @@ import (
 type grammar struct {
 	redisFlags
 
-	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
+	ShowVersion versionFlag `name:"version" help:"Print the version."`
 
 	Demo      demoCommand      `cmd:"" help:"Show in 20 seconds what the locks do, one kind at a time. Without a Redis URL it brings its own server."`
 	Run       runCommand       `cmd:"" help:"Run a command while holding a lock."`
@@ -43,6 +44,34 @@ type grammar struct {
 
 	Version versionCommand `cmd:"" help:"Print the version, and the commit and date of the build."`
 	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
+}
+
+// output is standard output. It keeps the first error of writing to it, so commands and libraries need not report it.
+type output struct {
+	term.File
+
+	failed atomic.Pointer[error]
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.File.Write(p)
+	if err != nil {
+		o.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// unwritten is the error of a command whose standard output cannot be written.
+func unwritten(err error) error {
+	return exit.Because(exit.Failed, "standard output cannot be written: %w", err)
+}
+
+// forKong returns the same standard output as kong needs it, which asks only an *os.File how wide its terminal is.
+func forKong(stdout io.Writer) io.Writer {
+	if out, isOutput := stdout.(*output); isOutput {
+		return out.File
+	}
+	return stdout
 }
 
 // streams are where a command writes to.
@@ -67,9 +96,19 @@ func (s streams) conceal(said string) string { return conceal(said, s.words, has
 type helped struct{}
 
 // Main runs the tool and returns its exit code.
-func Main(args []string, stdout, stderr io.Writer) (code int) {
+func Main(args []string, stdout, stderr *os.File) int {
 	connect.Quiet()
-	s := streams{stdout, stderr, slices.Concat(args, os.Environ())}
+	out := &output{File: stdout}
+	s := streams{out, stderr, slices.Concat(args, os.Environ())}
+	err := s.run(args)
+	if failed := out.failed.Load(); failed != nil { // whatever came of it
+		err = unwritten(*failed)
+	}
+	return s.exitCode(err)
+}
+
+// run runs a command line.
+func (s streams) run(args []string) error {
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(helped); !ok {
@@ -79,11 +118,14 @@ func Main(args []string, stdout, stderr io.Writer) (code int) {
 	}()
 	line := split(args)
 	command, redis, err := line.parse(s)
-	if err != nil {
-		s.sayf("%s", conceal(err.Error(), args, maybeURL))
-		return exit.Usage
+	var coded *exit.Error
+	switch {
+	case errors.As(err, &coded):
+		return coded
+	case err != nil:
+		return exit.Because(exit.Usage, "%s", conceal(err.Error(), args, maybeURL))
 	}
-	return s.exitCode(command.Run(s, redis))
+	return command.Run(s, redis)
 }
 
 // exitCode says what there is to say about an error, and returns its exit code.

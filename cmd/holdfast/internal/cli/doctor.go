@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
@@ -83,7 +84,7 @@ func (c *doctorCommand) writer(s streams, title string) (tell func([]doctor.Find
 		var failed error // the first
 		tell = func(found []doctor.Finding) {
 			for _, f := range found {
-				failed = cmp.Or(failed, printJSON(s.stdout, f))
+				failed = cmp.Or(failed, present.JSON(s.stdout, f))
 			}
 		}
 		return tell, func() error { return failed }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -65,6 +66,14 @@ func exitCodes() string {
 	return text.String()
 }
 
+// help prints the help of the tool or of a command.
+func help(options kong.HelpOptions, ctx *kong.Context) error {
+	if err := printHelp(options, ctx); err != nil {
+		return unwritten(err)
+	}
+	return nil
+}
+
 // printHelp is kong's help with our usage lines: kong puts the flags last, where the command
 // to run stands.
 func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
@@ -107,7 +116,10 @@ func (c *helpCommand) Run(ctx *kong.Context) error {
 		args = []string{c.Command, helpFlag}
 	}
 	_, err := ctx.Parse(blank(args))
+	var coded *exit.Error
 	switch {
+	case errors.As(err, &coded):
+		return coded
 	case err != nil && noCommand.MatchString(err.Error()):
 		return &exit.Error{Code: exit.Usage, Err: unknownCommand(err.Error())}
 	case err != nil:
@@ -168,6 +180,17 @@ func (*manCommand) Run(s streams) error {
 // What the linker sets (-X) where the go command does not know it. A module that was downloaded
 // knows its version, but no commit; a directory that is not a repository knows neither.
 var release, commit, date string
+
+type versionFlag bool
+
+// BeforeReset is called by kong. It ends with a panic of [helped].
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	if _, err := fmt.Fprintln(app.Stdout, version()); err != nil {
+		return unwritten(err)
+	}
+	app.Exit(exit.OK)
+	return nil
+}
 
 type versionCommand struct{}
 

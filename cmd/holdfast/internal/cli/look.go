@@ -84,7 +84,7 @@ func (c *lsCommand) Run(s streams, flags redisFlags) error {
 		if err := l.end(); err != nil {
 			return err
 		}
-		return printed(out.Flush())
+		return out.Flush()
 	})
 }
 
@@ -105,7 +105,7 @@ func (l *lister) add(lock survey.Lock) error {
 	l.found++
 	switch {
 	case l.JSON:
-		return printJSON(l.out, lock)
+		return present.JSON(l.out, lock)
 	case l.table != nil:
 		return printLines(l.out, l.table.Line(lock))
 	}
@@ -191,7 +191,7 @@ func (c *showCommand) Run(s streams, flags redisFlags) error {
 			return unreadable(c.Name, err)
 		}
 		if c.JSON {
-			return printJSON(s.stdout, lock)
+			return present.JSON(s.stdout, lock)
 		}
 		return printLines(s.stdout, present.Details(lock, terminalWidth(s.stdout))...)
 	})

@@ -76,22 +76,11 @@ func unreadable(name string, err error) error {
 	return err
 }
 
-// printed is the error of writing to standard output.
-func printed(err error) error {
-	if err != nil {
-		return exit.Because(exit.Failed, "standard output cannot be written: %v", err)
-	}
-	return nil
-}
-
-// printJSON writes one object a line.
-func printJSON(w io.Writer, value any) error { return printed(present.JSON(w, value)) }
-
 // printLines writes lines.
 func printLines(w io.Writer, lines ...string) error {
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(w, line); err != nil {
-			return printed(err)
+			return err
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
@@ -61,9 +62,9 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 		return nil, g.redisFlags, err
 	}
 	parsed, err := parser.Parse(l.ours)
-	var refused *kong.ParseError
+	refused := refusal(err)
 	switch {
-	case errors.As(err, &refused):
+	case refused != nil:
 		isRun := selected(refused.Context) == runName
 		if named, ok := l.named(); ok && named.dashes == isRun && (!isRun || missesName(refused)) {
 			return named.parse(s)
@@ -82,15 +83,26 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 	return parsed, g.redisFlags, nil
 }
 
+// refusal returns the error of a command line that kong refuses, nil if there is none, or another one: that the help cannot be
+// written.
+func refusal(err error) *kong.ParseError {
+	var coded *exit.Error
+	var refused *kong.ParseError
+	if errors.As(err, &coded) || !errors.As(err, &refused) {
+		return nil
+	}
+	return refused
+}
+
 func newParser(g *grammar, s streams) (*kong.Kong, error) {
 	parser, err := kong.New(g,
-		kong.Name("holdfast"), kong.Description(about), kong.Writers(s.stdout, s.stderr),
+		kong.Name("holdfast"), kong.Description(about), kong.Writers(forKong(s.stdout), s.stderr),
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
 			"benched": strings.Join(bench.Kinds(), ","), "shells": strings.Join(completion.Shells(), ","),
-			"doctored": strings.Join(doctor.KindNames(), ", "), "surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()), versionName: version(),
+			"doctored": strings.Join(doctor.KindNames(), ", "), "surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()),
 		},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help),
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),
 		kong.Exit(func(int) { panic(helped{}) }),
 		kong.KindMapper(reflect.String, kong.MapperFunc(asItStands)), kong.NamedMapper("name", kong.MapperFunc(lockName)),

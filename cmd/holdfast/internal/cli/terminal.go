@@ -26,7 +26,7 @@ func canRedraw(out *os.File) bool { return term.IsTerminal(out.Fd()) && !dumb() 
 
 // terminalWidth is how wide the terminal is that something is written to; 0: it is none.
 func terminalWidth(w io.Writer) int {
-	out, isFile := w.(*os.File)
+	out, isFile := w.(term.File)
 	if !isFile || !term.IsTerminal(out.Fd()) {
 		return 0
 	}

@@ -67,7 +67,7 @@ func (c *unlockCommand) Run(s streams, flags redisFlags) error {
 			return c.nobody()
 		}
 		if c.JSON {
-			return printJSON(s.stdout, map[string]any{"name": c.Name, "kind": before.Kind, "unlocked": true, "before": before})
+			return present.JSON(s.stdout, map[string]any{"name": c.Name, "kind": before.Kind, "unlocked": true, "before": before})
 		}
 		s.sayf("%q was taken away", c.Name)
 		return nil

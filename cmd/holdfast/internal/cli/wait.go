@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 )
@@ -42,7 +43,7 @@ func (c *waitCommand) Run(s streams, flags redisFlags) error {
 		var refused *exit.Error
 		if c.JSON && (err == nil || errors.As(err, &refused) && refused.Code == exit.NotAcquired) {
 			object := map[string]any{"name": c.Name, "free": err == nil, "waited_ms": time.Since(began).Milliseconds()}
-			err = errors.Join(printJSON(s.stdout, object), err)
+			err = errors.Join(present.JSON(s.stdout, object), err)
 		}
 		return err
 	})
