@@ -121,8 +121,11 @@ func testLost(t *testing.T, cut func(*redistest.Proxy), onLost, kind string) {
 	if kind == "permits" {
 		what = "the permit of the semaphore"
 	}
-	if said := out.String(); !strings.HasPrefix(said, `holdfast: `+what+` "job" was lost (`) ||
-		strings.Count(said, "\n") != 1 {
+	now, fate, end := `holdfast: `+what+` "job" is lost: `, "; the command was sent SIGTERM, and is killed after ", `holdfast: `+what+` "job" was lost (`
+	if onLost == "kill" {
+		fate = "; the command is killed (SIGKILL)\n"
+	}
+	if said := out.String(); !strings.HasPrefix(said, now) || !strings.Contains(said, fate) || !strings.Contains(said, "\n"+end) || strings.Count(said, "\n") != 2 {
 		t.Errorf("output: %q", out)
 	}
 }
@@ -192,6 +195,20 @@ func TestDeletedKey(t *testing.T) {
 	}
 }
 
+// TestLossQuiet deletes the lock of a run that prints only errors: it reports the loss once, in the end.
+func TestLossQuiet(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ready := filepath.Join(t.TempDir(), "ready")
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--quiet", "--lease", "6s", "job", "--", "sh", "-c", "echo >"+ready+"; exec sleep 60")
+	out := start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(ready) })
+	server.Cli(t, "DEL", "job")
+	if got := code(t, cmd.Wait()); got != 76 || !strings.HasPrefix(out.String(), `holdfast: the lock "job" was lost (`) || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("exit code %d, output %q", got, out)
+	}
+}
+
 // TestLossIgnored lets the command end by itself.
 func TestLossIgnored(t *testing.T) {
 	t.Parallel()
@@ -199,12 +216,17 @@ func TestLossIgnored(t *testing.T) {
 	dir := t.TempDir()
 	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "6s", "--on-lost", "ignore", "job", "--",
 		"sh", "-c", `trap "exit 1" TERM; echo >$0/ready; until test -e $0/end; do sleep 0.01; done; exit 5`, dir)
-	out := start(t, cmd)
+	out := &lockedText{}
+	cmd.Stdout, cmd.Stderr = out, out
+	must(cmd.Start())
 	eventually(t, "the command runs", func() bool { return exists(filepath.Join(dir, "ready")) })
 	server.Cli(t, "HSET", "job", "another:1", "1")
 	server.Cli(t, "EVAL", "for _, f in ipairs(redis.call('HKEYS', 'job')) do if f ~= 'another:1' then redis.call('HDEL', 'job', f) end end", "0")
 	before := expiryOf(t, server, "job")
 	eventually(t, "renewal has ended", func() bool { return time.Now().UnixNano() > before })
+	eventually(t, "it says so while the command runs", func() bool {
+		return strings.Contains(out.String(), "is lost: ") && strings.Contains(out.String(), "; the command goes on")
+	})
 	write(t, filepath.Join(dir, "end"), "")
 	if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "exit code 5") {
 		t.Errorf("exit code %d, output %q", got, out)
@@ -270,8 +292,18 @@ func pidTo(file string) string {
 // dead reports whether a process has ended; who inherited it may not collect it.
 func dead(t *testing.T, pidFile string) bool {
 	t.Helper()
-	state, err := exec.Command("ps", "-o", "state=", "-p", strings.TrimSpace(read(t, pidFile))).Output()
-	return err != nil || strings.HasPrefix(string(state), "Z")
+	is := state(t, pidFile)
+	return is == "" || is == "Z"
+}
+
+// state is the state of a process, as ps has it, "" if there is none.
+func state(t *testing.T, pidFile string) string {
+	t.Helper()
+	is, err := exec.Command("ps", "-o", "state=", "-p", strings.TrimSpace(read(t, pidFile))).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(is))
 }
 
 // lastTime is when a file was last changed, in ns.

@@ -189,11 +189,25 @@ func (w *watch) lose() {
 	}
 	reason := w.reason(context.Cause(w.hold.Context()))
 	w.happened(event{Event: "lost", Reason: reason})
-	say := w.detailf
+	say := w.noticef
 	if w.refused { // the run may last for long yet
 		say = w.Log
 	}
-	say("the %s is lost: %s", w.what(), reason)
+	say("the %s is lost: %s; %s", w.what(), reason, w.fate())
+}
+
+// fate says what becomes of the command now that the lock is lost.
+func (w *watch) fate() string {
+	switch {
+	case !w.stopping:
+		return "the command goes on (--on-lost ignore)"
+	case w.refused:
+		return "the command works on, since holdfast cannot stop it"
+	}
+	if rest := time.Until(w.killAt); rest > 0 {
+		return fmt.Sprintf("the command was sent SIGTERM, and is killed after %v", rest.Round(time.Millisecond))
+	}
+	return "the command is killed (SIGKILL)"
 }
 
 // left is the time until the lock can be somebody else's. After a suspension
