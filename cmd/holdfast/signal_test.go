@@ -149,6 +149,46 @@ func TestIgnoredSignal(t *testing.T) {
 	}
 }
 
+// TestSignalsWhileSuspended sends the signals that end a run whose command is suspended, or a process that the command has
+// started: they do not stay pending, with the lock renewed.
+func TestSignalsWhileSuspended(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"INT", "TERM", "HUP", "QUIT"} {
+		for what, script := range map[string]string{
+			"the command":            pidTo("$0/pid") + "kill -STOP $$",
+			"what it has started":    "trap 'wait; trap - " + name + "; kill -" + name + " $$' " + name + "; sh -c '" + pidTo("$0/pid") + "kill -STOP $$' $0 & wait",
+			"both":                   "sh -c '" + pidTo("$0/pid") + "kill -STOP 0' $0 & wait",
+			"ignored from the start": pidTo("$0/pid") + "kill -STOP $$",
+		} {
+			// The shell of a script has what it puts into the background ignore SIGINT and SIGQUIT.
+			ignores := name == "INT" || name == "QUIT"
+			if what == "what it has started" && ignores || what == "ignored from the start" && !ignores {
+				continue
+			}
+			t.Run(name+"/"+what, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				dir := t.TempDir()
+				ignored := ""
+				if what == "ignored from the start" {
+					ignored = "trap '' " + name + "; "
+				}
+				cmd := inShell(t, server, ignored+"exec holdfast run job -- sh -c '"+strings.ReplaceAll(script, "'", `'\''`)+"' "+dir)
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "it is suspended", func() bool { return exists(dir+"/pid") && state(t, dir+"/pid") == "T" })
+				send(t, cmd, forwarded[name])
+				if got := code(t, cmd.Wait()); got != 128+int(forwarded[name]) {
+					t.Errorf("exit code %d", got)
+				}
+				eventually(t, "nothing runs any more", func() bool { return dead(t, dir+"/pid") })
+				wantNoKeys(t, server)
+			})
+		}
+	}
+}
+
 // start starts a command whose output is collected.
 func start(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
 	t.Helper()

@@ -9,60 +9,47 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
-
-	"github.com/charmbracelet/x/term"
-	"golang.org/x/sys/unix"
 )
 
 // child is a command in a process group of its own.
 type child struct {
-	process    *os.Process
-	foreground bool        // its group has the terminal
-	terminal   *term.State // as it was before; nil unless foreground
+	process  *os.Process
+	terminal *terminal
 
-	exited  chan struct{}      // closed when it has ended
-	status  syscall.WaitStatus // how it ended; after reap, or after exited if reaped
-	reaped  bool               // after exited: observe has collected it
-	stopped chan struct{}      // capacity 1: it has been suspended
+	exited  chan struct{}       // closed when it has ended
+	status  syscall.WaitStatus  // how it ended; after reap, or after exited if reaped
+	reaped  bool                // after exited: observe has collected it
+	stopped chan syscall.Signal // capacity 1: the signal that has suspended it
+
+	interrupted bool // after reap: Ctrl-C has ended it
 }
 
-// start starts a command with our standard streams.
-//
-// In a group of its own it could not read from the terminal, so it becomes the
-// terminal's foreground group if that is ours now and nobody shares it: a
-// pipeline's other programs are in our group, and have our terminal only as long
-// as we are in front. Then standard input or output is no terminal.
+// start starts a command with our standard streams, in the terminal's foreground if it is to be there from the start.
 func start(path string, argv, environment []string) (*child, error) {
-	c := &child{exited: make(chan struct{}), stopped: make(chan struct{}, 1)}
+	c := &child{terminal: controlling(), exited: make(chan struct{}), stopped: make(chan syscall.Signal, 1)}
 	attributes := &syscall.SysProcAttr{Setpgid: true}
-	if stdin := os.Stdin.Fd(); inFront(stdin) && term.IsTerminal(os.Stdout.Fd()) {
-		var err error
-		if c.terminal, err = term.GetState(stdin); err == nil {
-			c.foreground = true
-			attributes.Foreground, attributes.Ctty = true, int(stdin)
-		}
+	if c.terminal.fromStart() {
+		attributes.Foreground, attributes.Ctty = true, c.terminal.fd
 	}
 	dieWithParent(attributes)
+	// A shell has what it runs in $(…) ignore these, and whoever ignores them gets an error from the terminal, and is not suspended
+	// until it has it. A signal that we catch has its default effect on the command.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU, syscall.SIGTTIN)
 	var err error
 	c.process, err = os.StartProcess(path, argv, &os.ProcAttr{
 		Env: environment, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: attributes,
 	})
+	// While the command is in front, we write to the terminal from the background and take it back, and another
+	// program of our group may read from it. Not before the start: the command would inherit it.
+	signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN)
 	if err != nil {
+		c.terminal.retake(c.terminal.front(), false) // from a process that did not become the command
+		c.terminal.close()
+		signal.Reset(syscall.SIGTTOU, syscall.SIGTTIN)
 		return nil, err
-	}
-	if c.foreground {
-		// Now in the background, we write to the terminal and take it back. Not
-		// before the start: the command would inherit it.
-		signal.Ignore(syscall.SIGTTOU)
 	}
 	go c.observe()
 	return c, nil
-}
-
-// inFront reports whether fd is a terminal whose foreground group is ours.
-func inFront(fd uintptr) bool {
-	group, err := unix.IoctlGetInt(int(fd), unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
 }
 
 // signal sends a signal to the whole group. It reports whether nobody has refused it. That the
@@ -74,6 +61,12 @@ func (c *child) signal(s syscall.Signal) bool {
 	}
 	return errors.Is(err, syscall.ESRCH)
 }
+
+// goOn continues the whole group.
+func (c *child) goOn() { _ = syscall.Kill(-c.process.Pid, syscall.SIGCONT) }
+
+// foreground reports whether the group has the terminal.
+func (c *child) foreground() bool { return c.terminal.front() == c.process.Pid }
 
 // foreign reports whether nobody in the group may be signalled by us, once it has begun.
 func (c *child) foreign() bool { return errors.Is(syscall.Kill(-c.process.Pid, 0), syscall.EPERM) }
@@ -102,10 +95,24 @@ func (c *child) reap(stopped bool, limit time.Duration) syscall.WaitStatus {
 	if stopped {
 		c.awaitGroup(limit)
 	}
-	if c.foreground {
-		c.retakeTerminal(stopped || c.status.Signaled())
+	taken := c.terminal.retake(c.process.Pid, stopped || c.status.Signaled())
+	if c.status.Signaled() && c.status.Signal() == syscall.SIGINT && c.terminal.available() {
+		c.interrupted = true
+		if taken != 0 { // without us Ctrl-C would have reached that group
+			_ = syscall.Kill(-taken, syscall.SIGINT)
+		}
 	}
+	c.terminal.close()
 	return c.status
+}
+
+// tellStopped notes by which signal the command has been suspended last. Only observe calls it.
+func (c *child) tellStopped(by syscall.Signal) {
+	select {
+	case <-c.stopped:
+	default:
+	}
+	c.stopped <- by
 }
 
 // awaitGroup waits until nobody is left in the group, as far as can be seen: one
@@ -117,15 +124,5 @@ func (c *child) awaitGroup(limit time.Duration) {
 			return
 		}
 		time.Sleep(time.Millisecond)
-	}
-}
-
-// retakeTerminal makes us the foreground group again. A command that was killed
-// may have left the terminal in a state that is of no use to the shell.
-func (c *child) retakeTerminal(restore bool) {
-	stdin := os.Stdin.Fd()
-	_ = unix.IoctlSetPointerInt(int(stdin), unix.TIOCSPGRP, unix.Getpgrp()) // the terminal may have gone
-	if restore {
-		_ = term.Restore(stdin, c.terminal)
 	}
 }

@@ -16,6 +16,40 @@
 // suspended, has less than the grace left, or nothing: SIGKILL then comes
 // earlier, or at once.
 //
+// # Signals
+//
+// The command has a process group of its own. Signals to the runner are passed on to the whole group; those that are to
+// end a command are followed by SIGCONT, as is the SIGTERM of a stop, because a suspended process acts on SIGKILL only.
+//
+// The runner itself is never suspended while its command runs, except by SIGSTOP, because then nobody would renew the
+// lock or stop the command at its end.
+//
+// # The terminal
+//
+// Only the foreground group of the controlling terminal may read from it. The kernel suspends another group that reads
+// (SIGTTIN) or changes the terminal's modes (SIGTTOU). Which group is in front:
+//
+//	the command, from the start     standard input and output are the terminal: no other program of a pipeline
+//	                                shares the terminal with us, and the command may ask whether it is in front
+//	ours                            otherwise: the other programs of our group can use the terminal, Ctrl-C
+//	                                reaches them and us, and we pass it on
+//	the command, from then on       SIGTTIN or SIGTTOU has suspended it while our group was in front, or the
+//	                                group of the run around us: it is put in front, and continued
+//	another                         we are in the background: the command stays suspended, which is said once. It is put
+//	                                in front as soon as our group is (fg), for which glance looks
+//
+// Our group gets the terminal back when the command has ended, with SIGCONT, since a program of it may have been
+// suspended meanwhile; and when SIGSTOP suspends the command, so that Ctrl-C reaches us. The runner ignores SIGTTIN
+// and SIGTTOU from the start of the command on. Nothing here depends on standard input: a program may open /dev/tty.
+//
+// Ctrl-Z suspends neither the command nor our group: whichever is in front is continued.
+//
+// A Ctrl-C that ends a command in front would have reached our group without us, so it is sent on to it, and the runner
+// ends by SIGINT, too: a shell takes an exit code for a sign that Ctrl-C was handled, and goes on with its script.
+//
+// Without a controlling terminal none of this happens. If the terminal hangs up, the kernel sends SIGHUP to the group in
+// front, and requests to the terminal fail: the command is then treated as one in the background.
+//
 // # Goroutines
 //
 // Run works in the goroutine that calls it, the main one, locked to its thread:

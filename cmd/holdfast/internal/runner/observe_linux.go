@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"syscall"
+	"unsafe"
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
@@ -28,13 +29,25 @@ func inGroupOf(runner int) bool {
 	return err == nil && stat.PPID == runner
 }
 
+// changed is the kernel's siginfo_t for a child that has changed its state, of which x/sys hides the half.
+type changed struct {
+	unix.Siginfo
+}
+
+// signal is the one by which the child was suspended: si_status, behind si_pid and si_uid, which begin at a multiple
+// of the size of a pointer.
+func (c *changed) signal() syscall.Signal {
+	const header = (3*4 + unsafe.Sizeof(uintptr(0)) - 1) &^ (unsafe.Sizeof(uintptr(0)) - 1)
+	return syscall.Signal(*(*int32)(unsafe.Add(unsafe.Pointer(c), header+2*4))) //nolint:gosec // within siginfo_t, which has 128 bytes
+}
+
 // observe tells of changes until the command has ended. It does not reap it: as
 // long as the zombie is there, the number of its group is nobody else's.
 func (c *child) observe() {
 	defer close(c.exited)
 	for {
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, c.process.Pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
+		var info changed
+		err := unix.Waitid(unix.P_PID, c.process.Pid, &info.Siginfo, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -42,13 +55,10 @@ func (c *child) observe() {
 			return
 		}
 		// Take the news, so that it comes but once.
-		if unix.Waitid(unix.P_PID, c.process.Pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) != nil {
+		if unix.Waitid(unix.P_PID, c.process.Pid, &info.Siginfo, unix.WSTOPPED|unix.WNOHANG, nil) != nil || info.Code != stoppedByASignal {
 			continue
 		}
-		select {
-		case c.stopped <- struct{}{}:
-		default:
-		}
+		c.tellStopped(info.signal())
 	}
 }
 

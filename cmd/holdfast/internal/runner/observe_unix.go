@@ -13,17 +13,23 @@ func dieWithParent(*syscall.SysProcAttr) {}
 // inGroupOf is not known here.
 func inGroupOf(int) bool { return true }
 
-// observe collects the command when it has ended. That it is suspended goes
-// unnoticed here.
+// observe notes changes until the command has ended, and collects it.
 func (c *child) observe() {
 	defer close(c.exited)
-	for !c.reaped {
-		_, err := syscall.Wait4(c.process.Pid, &c.status, 0, nil)
-		c.reaped = !errors.Is(err, syscall.EINTR)
+	for {
+		_, err := syscall.Wait4(c.process.Pid, &c.status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err == nil && c.status.Stopped():
+			c.tellStopped(c.status.StopSignal())
+		default:
+			c.reaped = true
+			return
+		}
 	}
 }
 
-// frozen goes unnoticed here, too.
+// frozen goes unnoticed here.
 func (c *child) frozen() bool { return false }
 
 // outOfReach is known here only of the whole group.

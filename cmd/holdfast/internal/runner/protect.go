@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
-// glance is how often to look whether the command is frozen.
+// glance is how often to look whether the command is frozen, or can have the terminal that it waits for.
 const glance = time.Second
 
 // result is what came of the command.
@@ -40,6 +41,8 @@ type watch struct {
 	refused  bool // a signal, by somebody in the command's group
 	killAt   time.Time
 	kill     *time.Timer
+	awaits   bool             // the command is suspended until it can have the terminal
+	suspends <-chan os.Signal // Ctrl-Z, while we are in the terminal's foreground group
 }
 
 // protect runs the command for as long as the lock is held.
@@ -48,11 +51,14 @@ func (r *run) protect() result {
 	if warned {
 		r.warn("may run as another user; if it does, ")
 	}
+	suspends := make(chan os.Signal, 1)
+	signal.Notify(suspends, syscall.SIGTSTP)
+	defer signal.Stop(suspends)
 	c, err := start(r.path, r.Command, r.environment())
 	if err != nil {
 		return result{failure: cannotRun(r.Command[0], err)}
 	}
-	w := &watch{run: r, child: c, warned: warned, trusted: r.hold.Deadline(), kill: time.NewTimer(time.Hour)}
+	w := &watch{run: r, child: c, warned: warned, trusted: r.hold.Deadline(), kill: time.NewTimer(time.Hour), suspends: suspends}
 	w.kill.Stop()
 	defer w.kill.Stop()
 	defer c.process.Release() //nolint:errcheck // it only frees memory
@@ -60,6 +66,7 @@ func (r *run) protect() result {
 	r.detailf("the command runs as process %d", c.process.Pid)
 	w.untilExit()
 	status := c.reap(w.stopping, w.reserve()/2)
+	r.interrupted = c.interrupted
 	return w.result(status, (w.stopping || w.refused) && c.outOfReach())
 }
 
@@ -120,12 +127,8 @@ func (w *watch) untilExit() {
 	// The deadline moves with each renewal, three times a lease.
 	look := time.NewTicker(max(w.Lease/20, time.Millisecond))
 	defer look.Stop()
-	var glances <-chan time.Time // the terminal's Ctrl-Z suspends only who is in front
-	if w.child.foreground {
-		ticker := time.NewTicker(glance)
-		defer ticker.Stop()
-		glances = ticker.C
-	}
+	glances := time.NewTicker(glance)
+	defer glances.Stop()
 	lost := w.hold.Context().Done()
 	for {
 		select {
@@ -135,12 +138,13 @@ func (w *watch) untilExit() {
 			w.signal(s.(syscall.Signal)) //nolint:forcetypeassert // every signal of a Unix is one
 		case <-w.resized:
 			w.child.signal(syscall.SIGWINCH)
-		case <-w.child.stopped:
-			w.suspended()
-		case <-glances:
-			if w.child.frozen() {
-				w.suspended()
-			}
+		case by := <-w.child.stopped:
+			w.suspended(by)
+		case <-w.suspends:
+			_ = syscall.Kill(0, syscall.SIGCONT) // the other programs of our pipeline, which Ctrl-Z has suspended
+			w.notSuspended()
+		case <-glances.C:
+			w.glance()
 		case <-look.C:
 			w.look()
 		case <-limit:
@@ -166,9 +170,13 @@ func (w *watch) look() {
 	}
 }
 
-// signal sends a signal to the command, and says so if it is refused.
+// signal sends a signal to the command, and reports it if it is refused.
 func (w *watch) signal(s syscall.Signal) {
-	if w.child.signal(s) {
+	taken := w.child.signal(s)
+	if slices.Contains(continuing, s) {
+		w.child.goOn()
+	}
+	if taken {
 		return
 	}
 	w.refused = true
@@ -226,24 +234,61 @@ func (w *watch) stop(grace time.Duration) {
 	}
 	if !w.stopping && grace > 0 {
 		w.signal(syscall.SIGTERM)
-		w.child.signal(syscall.SIGCONT) // one that is suspended could not act on it
 	}
 	w.stopping, w.killAt = true, killAt
 	w.kill.Reset(max(0, grace))
 }
 
-// suspended deals with a command that a signal has suspended. In the foreground
-// of a terminal it goes on: its lock is renewed, so it would block the others
-// for as long as it sleeps, and our shell would not notice that it is its turn.
-func (w *watch) suspended() {
-	if w.child.foreground {
+// suspended deals with a command that a signal has suspended.
+func (w *watch) suspended(by syscall.Signal) {
+	switch {
+	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:
+		w.handOver()
+	case by == syscall.SIGTSTP && w.child.foreground():
 		// First it goes on, and then we say so: the signal takes back a Ctrl-Z that
 		// has not been delivered yet, and that one would go unanswered.
-		w.child.signal(syscall.SIGCONT)
-		w.noticef("a command that holds a lock cannot be suspended from the terminal, so it goes on")
+		w.child.goOn()
+		w.notSuspended()
+	default:
+		w.child.terminal.retake(w.child.process.Pid, true) // Ctrl-C comes to us, then, and we pass it on
+		w.noticef("the command has been suspended; the %s is kept meanwhile", w.what())
+	}
+}
+
+// notSuspended says that Ctrl-Z has no effect: the lock would be lost, or block the others for as long as the command
+// sleeps.
+func (w *watch) notSuspended() {
+	w.noticef("a command that holds a lock cannot be suspended from the terminal, so it goes on")
+}
+
+// handOver gives the terminal to a command that is suspended because it wants to use it. If we do not have it, it is said once how
+// the command gets it.
+func (w *watch) handOver() {
+	if w.child.terminal.handOver(w.child.process.Pid) {
+		w.awaits = false
+		w.child.goOn()
 		return
 	}
-	w.noticef("the command has been suspended; the %s is kept meanwhile", w.what())
+	if !w.awaits {
+		w.awaits = true
+		w.noticef("the command is suspended, because it wants the terminal and holdfast is not in the foreground; bring holdfast there (fg), or end it "+
+			"(kill %d) and give the command its input in another way; the %s is kept meanwhile", os.Getpid(), w.what())
+	}
+}
+
+// glance looks whether the command can have the terminal by now, or is frozen.
+func (w *watch) glance() {
+	front := w.child.foreground()
+	switch {
+	case !front && !w.child.terminal.available():
+	case w.awaits:
+		w.handOver()
+	case !w.child.frozen():
+	case front:
+		w.suspended(syscall.SIGTSTP)
+	default: // another process of its group wants to read
+		w.handOver()
+	}
 }
 
 // result puts into words and a code how the command ended.

@@ -43,6 +43,8 @@ type run struct {
 	teller  *teller
 	mute    bool // the status cannot be written; only the teller's goroutine looks at it
 
+	interrupted bool // Ctrl-C has ended the command
+
 	// waiting is what Lock is called with, so the hold's context comes from it:
 	// giveUp is called while waiting, or when all is over.
 	waiting context.Context // lives as long as the run
@@ -73,6 +75,10 @@ func Run(cfg Config, d driver.Driver) error {
 	failure := r.all()
 	r.close(failure)
 	r.happened(end(failure))
+	if r.interrupted && failure != nil && failure.Err == nil {
+		r.teller.close()
+		dieInterrupted()
+	}
 	if failure == nil {
 		return nil
 	}

@@ -16,16 +16,20 @@ var ending = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
+// continuing are those of them that also continue a suspended command, since it would not act on them otherwise. An
+// operator who has suspended it does not want that of the others.
+var continuing = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+
 // listen begins to collect the signals to pass on.
 //
-// SIGHUP and SIGINT stay ignored, here and in the command, if we were started to ignore
-// them, as by nohup or a shell with a command in the background. Of others Go does not
-// tell: they are passed on. SIGPIPE is collected, and not looked at, because a
+// SIGHUP stays ignored, here and in the command, if we were started to ignore it, as by nohup.
+// SIGINT does not: a script's shell has each of its background commands ignore it, which
+// nobody has asked for, and whoever sends it wants the run to end. SIGPIPE is collected, and not looked at, because a
 // closed standard error must not end a runner whose command still runs.
 func listen() (signals, resized <-chan os.Signal, stop func()) {
 	c, winch, pipe := make(chan os.Signal, 64), make(chan os.Signal, 1), make(chan os.Signal, 1)
 	for _, s := range ending {
-		if !signal.Ignored(s) {
+		if s != syscall.SIGHUP || !signal.Ignored(s) {
 			signal.Notify(c, s)
 		}
 	}
@@ -44,6 +48,13 @@ func listen() (signals, resized <-chan os.Signal, stop func()) {
 func endedBy(s os.Signal) *exit.Error {
 	n, _ := s.(syscall.Signal) // every signal of a Unix is one
 	return exit.Silently(exit.Signal + int(n))
+}
+
+// dieInterrupted ends the program by SIGINT, as Ctrl-C does, so that a shell ends the loop or script in which it is: an exit code
+// would tell it that Ctrl-C was handled. It returns only if SIGINT is ignored.
+func dieInterrupted() {
+	signal.Reset(syscall.SIGINT)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
 }
 
 // giveBack returns a lock for which a signal leaves no use.
