@@ -3,13 +3,16 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -17,13 +20,40 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// find looks a command up as a shell does, before anybody waits for the lock.
+// find looks a command up as a shell does, before anybody waits for the lock. If PATH says so, that is also in the
+// current directory.
 func find(command string) (string, *exit.Error) {
 	path, err := exec.LookPath(command)
-	if err != nil {
+	switch {
+	case errors.Is(err, exec.ErrDot):
+		return "./" + path, nil
+	case err != nil:
 		return "", cannotRun(command, err)
 	}
 	return path, nil
+}
+
+// execute starts a command by means of do. A script without "#!", which the kernel does not execute, is run by /bin/sh, as
+// by execvp and a shell.
+func execute(path string, argv []string, do func(path string, argv []string) error) error {
+	err := do(path, argv)
+	if errors.Is(err, syscall.ENOEXEC) && isText(path) {
+		const shell = "/bin/sh"
+		err = do(shell, append([]string{shell, path}, argv[1:]...))
+	}
+	return err
+}
+
+// isText reports whether a file may be a script, and is no program for another machine: there is no NUL in its first line.
+func isText(path string) bool {
+	file, err := os.Open(path) //nolint:gosec // what the user has said
+	if err != nil {
+		return false
+	}
+	defer file.Close() //nolint:errcheck // nothing was written
+	start, err := io.ReadAll(io.LimitReader(file, 128))
+	line, _, _ := bytes.Cut(start, []byte("\n"))
+	return err == nil && !bytes.Contains(line, []byte{0})
 }
 
 // cannotRun tells the two ways in which a command cannot be run apart.

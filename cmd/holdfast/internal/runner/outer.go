@@ -72,7 +72,10 @@ func (r *run) runUnder(outer *holdfast.Holder) *exit.Error {
 	if s := r.ended(); s != nil {
 		return endedBy(s)
 	}
-	return cannotRun(r.Command[0], syscall.Exec(r.path, r.Command, environment)) //nolint:gosec // what the user has said
+	err := execute(r.path, r.Command, func(path string, argv []string) error {
+		return syscall.Exec(path, argv, environment) //nolint:gosec // what the user has said
+	})
+	return cannotRun(r.Command[0], err)
 }
 
 // ownerOrPermit is what stands in Redis for a holder: a permit's id, of a semaphore.

@@ -54,7 +54,11 @@ func (r *run) protect() result {
 	suspends := make(chan os.Signal, 1)
 	signal.Notify(suspends, syscall.SIGTSTP)
 	defer signal.Stop(suspends)
-	c, err := start(r.path, r.Command, r.environment())
+	var c *child
+	err := execute(r.path, r.Command, func(path string, argv []string) (err error) {
+		c, err = start(path, argv, r.environment())
+		return err
+	})
 	if err != nil {
 		return result{failure: cannotRun(r.Command[0], err)}
 	}
