@@ -204,6 +204,8 @@ const (
 	LostTaken = LostReason(lockerr.Taken)
 	// LostUnanswered: no renewal was acknowledged before the lease had run out. Err is how the last one failed.
 	LostUnanswered = LostReason(lockerr.Unanswered)
+	// LostSuspended: the host of the process was suspended, as a laptop is, until the lease had run out.
+	LostSuspended = LostReason(lockerr.Suspended)
 	// LostLeaseOver: the lease has run out, and was not to be renewed; or it had run out before the answer to the acquire
 	// came; or the semaphore has ended ([PermitSemaphore.Expire]).
 	LostLeaseOver = LostReason(lockerr.LeaseOver)

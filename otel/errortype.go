@@ -57,6 +57,7 @@ func errorType(err error) string {
 var lossTypes = map[holdfast.LostReason]string{
 	holdfast.LostTaken:       "taken",
 	holdfast.LostUnanswered:  "unanswered",
+	holdfast.LostSuspended:   "suspended",
 	holdfast.LostLeaseOver:   "lease_over",
 	holdfast.LostMaxHoldOver: "max_hold_over",
 	holdfast.LostOverwritten: "overwritten",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/servertime"
 )
@@ -18,7 +19,7 @@ import (
 type Attempt struct {
 	bound bound
 	clock servertime.Clock
-	sent  time.Time
+	sent  mono.Time
 	// The server does nothing with it after timeout, which is limit on its clock.
 	timeout time.Duration
 	limit   int64
@@ -41,10 +42,11 @@ type outcome struct {
 	why          error // it was given up, if it was
 }
 
-// attempt begins an attempt that the server does nothing with after timeout.
-func (c *Caller) attempt(r script.Request, timeout time.Duration) *Attempt {
+// attempt begins an attempt that the server does nothing with after timeout, which is due.
+func (c *Caller) attempt(r script.Request, timeout time.Duration) (a *Attempt, due time.Time) {
 	now, clock := time.Now(), c.clocks.Of(c.Slot(r.Keys[0])) // all keys have one slot
-	return &Attempt{clock: clock, sent: now, timeout: timeout, limit: clock.Limit(now, timeout)}
+	sent := mono.Of(now)
+	return &Attempt{clock: clock, sent: sent, timeout: timeout, limit: clock.Limit(sent, timeout)}, now.Add(timeout)
 }
 
 // Once sends a request once, on the calling goroutine. No replica acknowledges it. The error is the driver's, ctx's
@@ -60,9 +62,9 @@ func (c *Caller) once(ctx context.Context, r script.Request, timeout time.Durati
 		return Result{Err: lockerr.Closed}
 	}
 	defer c.config.Tasks.End()
-	a := c.attempt(r, timeout)
+	a, due := c.attempt(r, timeout)
 	a.bound.endsAtClosing = endsAtClosing
-	c.bounds.begin(ctx, &a.bound, a.sent.Add(timeout))
+	c.bounds.begin(ctx, &a.bound, due)
 	found := c.run(r, a, a)
 	found.why = c.bounds.finish(&a.bound)
 	res := a.result(&found)
@@ -124,9 +126,8 @@ func (a *Attempt) read(raw any, err error) (found outcome) {
 // apart sends a request once, on a goroutine of its own: its outcome is known, and
 // waited for by Close, when nobody waits for the answer any more.
 func (c *Caller) apart(ctx context.Context, r script.Request, timeout time.Duration) (res Result) {
-	a := c.attempt(r, timeout)
+	a, due := c.attempt(r, timeout)
 	a.done = make(chan struct{})
-	due := a.sent.Add(timeout)
 	if c.replicated(r) {
 		due = due.Add(c.config.AckTimeout)
 	}
@@ -180,11 +181,11 @@ func (c *Caller) run(r script.Request, a *Attempt, late driver.Late) outcome {
 
 // Expiry is from when on the script can have no effect any more, as far as is known
 // now. If the server has not answered yet, it is known better once it has.
-func (a *Attempt) Expiry() time.Time { return a.clock.Expiry(a.sent, a.timeout, a.limit) }
+func (a *Attempt) Expiry() mono.Time { return a.clock.Expiry(a.sent, a.timeout, a.limit) }
 
 // due is when it has expired, unless the server's clock is further off than is known
 // from an answer within the timeout. The driver has let go of it by then.
-func (a *Attempt) due() time.Time { return a.sent.Add(3*a.timeout/2 + 2*servertime.Slack) }
+func (a *Attempt) due() mono.Time { return a.sent.Add(3*a.timeout/2 + 2*servertime.Slack) }
 
 // Pending reports whether the driver has not answered yet.
 func (a *Attempt) Pending() bool {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/servertime"
 	"github.com/holdfast-go/holdfast/internal/tasks"
@@ -91,7 +92,7 @@ func (c *Caller) Slot(key string) int {
 type Result struct {
 	Reply        script.Reply
 	Acknowledged int       // by so many replicas, if they were asked
-	Sent         time.Time // when the answered attempt was sent, or the last one; zero if none was
+	Sent         mono.Time // when the answered attempt was sent, or the last one; zero if none was
 	Err          error     // of the last attempt, or of the context
 	// LastFailure is what says most of the errors since Redis answered last, also if the context ended later: the last one
 	// that was no timeout, if there was one.
@@ -240,7 +241,7 @@ func (r *Result) failed(ctx context.Context, one Result) {
 // Unanswered returns why Redis has not replied to a call that its context ended, or nil if nothing says that Redis is slower
 // than usual. patience is how long a reply may take.
 func (r *Result) Unanswered(patience time.Duration) error {
-	if r.LastFailure == nil && r.Err != nil && !r.Sent.IsZero() && time.Since(r.Sent) >= patience {
+	if r.LastFailure == nil && r.Err != nil && !r.Sent.IsZero() && mono.Now().Sub(r.Sent) >= patience {
 		return ErrNoAnswer
 	}
 	return r.LastFailure

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -18,7 +19,7 @@ const checkEvery = 3 * time.Second
 // effect, and whether it may have one still.
 func (c *Caller) Outcome(ctx context.Context, a *Attempt) (ran, live bool) {
 	if a.Pending() {
-		timer := time.NewTimer(time.Until(earlier(a.Expiry(), a.due())))
+		timer := time.NewTimer(mono.Until(min(a.Expiry(), a.due())))
 		defer timer.Stop()
 		select {
 		case <-a.done:
@@ -52,15 +53,13 @@ func (c *Caller) Outcomes(ctx context.Context, attempts []*Attempt) (ran bool, l
 
 // Expiry is from when on none of the attempts can have an effect any more, as far as is
 // known now.
-func (c *Caller) Expiry(attempts []*Attempt) (last time.Time) {
+func (c *Caller) Expiry(attempts []*Attempt) (last mono.Time) {
 	for _, a := range attempts {
 		expiry := a.Expiry()
 		if c.config.Closing.Err() != nil {
-			expiry = earlier(expiry, a.due())
+			expiry = min(expiry, a.due())
 		}
-		if expiry.After(last) {
-			last = expiry
-		}
+		last = max(last, expiry)
 	}
 	return last
 }
@@ -68,15 +67,15 @@ func (c *Caller) Expiry(attempts []*Attempt) (last time.Time) {
 // Outlast waits until none of the attempts can have an effect any more, or ctx ends.
 func (c *Caller) Outlast(ctx context.Context, attempts []*Attempt) {
 	_, live := c.Outcomes(ctx, attempts)
-	for ctx.Err() == nil && time.Now().Before(c.Expiry(live)) {
+	for ctx.Err() == nil && mono.Now() < c.Expiry(live) {
 		c.SleepUntil(ctx, c.Expiry(live))
 	}
 }
 
 // SleepUntil waits until then, or until it is time to ask [Caller.Expiry] again: what is
 // known of the server's clock may have changed, or Config.Closing has ended.
-func (c *Caller) SleepUntil(ctx context.Context, expiry time.Time) {
-	ctx, cancel := context.WithDeadline(ctx, earlier(expiry, time.Now().Add(checkEvery)))
+func (c *Caller) SleepUntil(ctx context.Context, expiry mono.Time) {
+	ctx, cancel := context.WithTimeout(ctx, min(mono.Until(expiry), checkEvery))
 	defer cancel()
 	if c.config.Closing.Err() != nil {
 		<-ctx.Done()
@@ -86,13 +85,6 @@ func (c *Caller) SleepUntil(ctx context.Context, expiry time.Time) {
 	case <-ctx.Done():
 	case <-c.config.Closing.Done():
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // Code returns the word that a server's refusal begins with; empty if there was none.

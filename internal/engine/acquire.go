@@ -325,9 +325,9 @@ func (a *acquisition) keepOpen() {
 // it is freed, or passed on.
 func (a *acquisition) granted(res call.Result) error {
 	s, e, h, ch := a.side, a.engine, a.hold, a.change
-	now := time.Now()
+	now := mono.Now()
 	lifetime, lease := a.lock.HoldRequests().Lifetime(res.Reply), cmp.Or(a.grant, a.lease)
-	deadline := e.watchdog.Trust(res.Sent, now, min(lease, lifetime))
+	deadline := e.watchdog.Trust(res.Sent, min(lease, lifetime))
 	a.account.mu.Lock()
 	if err := a.untrusted(res, deadline, now); err != nil {
 		s.Stood(ch.To)
@@ -345,7 +345,7 @@ func (a *acquisition) granted(res call.Result) error {
 		s.Token = token
 	}
 	if a.claim.fresh || a.grant > 0 {
-		s.Learned(mono.Of(now), a.keyLives())
+		s.Learned(now, a.keyLives())
 	}
 	a.fill(h, s)
 	s.Granted(ch, &h.Hold)
@@ -366,7 +366,7 @@ func (a *acquisition) granted(res call.Result) error {
 		s.setRenewal()
 	}
 	if a.args.MinHold > 0 {
-		s.Retained = max(s.Retained, mono.Of(now).Add(a.args.MinHold))
+		s.Retained = max(s.Retained, now.Add(a.args.MinHold))
 		e.Presence.OutlastedUntil(s.Retained)
 	}
 	if len(a.unknown) > 0 {
@@ -387,7 +387,7 @@ func (a *acquisition) keyLives() time.Duration {
 }
 
 // untrusted says why a grant is not handed out. mu is held.
-func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Time) error {
+func (a *acquisition) untrusted(res call.Result, deadline, now mono.Time) error {
 	s, e := a.side, a.engine
 	switch {
 	case res.Acknowledged < e.Replicas:
@@ -396,9 +396,9 @@ func (a *acquisition) untrusted(res call.Result, deadline mono.Time, now time.Ti
 		return lockerr.Problem(a.lock.Name, "", lockerr.Closed)
 	case s.Lost() != nil:
 		return s.Lost()
-	case deadline <= mono.Of(now):
+	case deadline <= now:
 		return e.Errors.Lost(a.lock.Name, lockerr.LeaseOver, nil)
-	case !s.MaxHold.IsZero() && s.MaxHold <= mono.Of(now):
+	case !s.MaxHold.IsZero() && s.MaxHold <= now:
 		return e.Errors.Lost(a.lock.Name, lockerr.MaxHoldOver, nil)
 	}
 	return nil

@@ -96,7 +96,7 @@ func (co *cohort) released(res call.Result) {
 	}
 	heard, granted := protocol.ReadHeard(res.Reply)
 	if co.queue == nil && !granted || co.queue != nil && co.queue.Heard(co.side, heard, granted) {
-		co.after = min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)
+		co.after = min(max(minHoldBack, holdBack*mono.Now().Sub(res.Sent)), maxHoldBack)
 	}
 }
 

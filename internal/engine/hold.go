@@ -208,13 +208,13 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	asked := time.Now()
+	asked := mono.Now()
 	if err := h.renew(ctx, entry, d); err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s.Object.IsZero() || s.Object >= a.engine.watchdog.Trust(asked, time.Now(), d) {
+	if s.Object.IsZero() || s.Object >= a.engine.watchdog.Trust(asked, d) {
 		return nil
 	}
 	return lockerr.Problem(s.lock.Name, "the semaphore ends before, and the hold with it: see Hold.Deadline and PermitSemaphore.Expire", lockerr.Invalid)

@@ -67,7 +67,7 @@ type place struct {
 // ask is one question of who is to stand in line if it is refused.
 type ask struct {
 	number string
-	sent   time.Time
+	sent   mono.Time
 }
 
 // prepare makes the request of the next try.
@@ -82,7 +82,7 @@ func (q *queued) prepare() {
 		if p.asks == nil {
 			p.asks = p.room[:0]
 		}
-		p.asks = append(p.asks, ask{q.args.Number, time.Now()})
+		p.asks = append(p.asks, ask{q.args.Number, mono.Now()})
 	}
 	q.registered = q.registered || q.args.Number != "" || q.lock.Registers
 	q.request = q.lock.Requests.Acquire(q.args)
@@ -98,7 +98,7 @@ func (q *queued) granted() (res call.Result, ok bool) {
 		return res, false
 	}
 	res.Reply, res.Sent = script.Reply{Code: script.Done}, q.place.asks[i].sent
-	trusted := q.engine.watchdog.Trust(res.Sent, time.Now(), grant)
+	trusted := q.engine.watchdog.Trust(res.Sent, grant)
 	if mono.Until(trusted) < grant/2 {
 		return res, false
 	}

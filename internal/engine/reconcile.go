@@ -266,7 +266,7 @@ func (s *side) reconcile(release bool) {
 		pending = append(pending, more...)
 		// The answer has told what time it is there, and so when the limits have passed.
 		end := e.Calls.Expiry(pending)
-		if !ran || asked.IsZero() || !asked.Before(end) {
+		if !ran || asked.IsZero() || asked >= end {
 			return
 		}
 		// A delayed attempt may still arrive. Only after its limit is it certain that what is asked for then is the last
@@ -291,7 +291,7 @@ func (s *side) leave(request script.Request, end mono.Time) {
 // releaseExcess releases the counts that no hold needs, and repeats that until Redis answers or the key has expired. It
 // returns when the answered attempt was sent (now if there was nothing to release, zero if it gave up), and the unanswered
 // attempts. The turn is taken.
-func (s *side) releaseExcess() (asked time.Time, unknown []*call.Attempt) {
+func (s *side) releaseExcess() (asked mono.Time, unknown []*call.Attempt) {
 	a := s.account
 	var ch ledger.Change
 	found := false
@@ -306,10 +306,10 @@ func (s *side) releaseExcess() (asked time.Time, unknown []*call.Attempt) {
 		return request
 	})
 	if !found {
-		return time.Now(), unknown
+		return mono.Now(), unknown
 	}
 	if s.released(res, ch); res.Err != nil {
-		return time.Time{}, unknown
+		return 0, unknown
 	}
 	return res.Sent, unknown
 }

@@ -29,6 +29,7 @@ type side struct {
 	leaving      script.Request
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	failing      error                // how the last renewal failed; nil if it was acknowledged
+	overslept    bool                 // the deadline of the run has passed because the host was suspended
 	unconfirmed  bool                 // the run has begun with a message, and Redis has not been asked since
 	cohort       *cohort              // in which the hold passes on, or has several; nil if it has not, so far
 }
@@ -73,12 +74,12 @@ func (s *side) keepOpen(attempts []*call.Attempt, upTo int, releases bool) {
 }
 
 // watch begins to watch a run. mu is held.
-func (s *side) watch(h *Hold, sent time.Time, lease time.Duration) {
+func (s *side) watch(h *Hold, sent mono.Time, lease time.Duration) {
 	e := s.account.engine
 	if s.MaxHold.IsZero() && e.MaxHold > 0 {
-		s.MaxHold = mono.Of(sent).Add(e.MaxHold)
+		s.MaxHold = sent.Add(e.MaxHold)
 	}
-	s.Object, s.ObjectAsOf, s.failing, s.unconfirmed = 0, mono.Now(), nil, false
+	s.Object, s.ObjectAsOf, s.failing, s.overslept, s.unconfirmed = 0, mono.Now(), nil, false, false
 	s.entry = &s.firstEntry
 	if s.firstEntry.Value != nil { // an earlier run used it
 		s.entry = new(entry)
@@ -121,14 +122,18 @@ func (s *side) endWatch() bool {
 	if s.entry.LongHeld() {
 		e.Presence.Ended(s)
 	}
-	s.Trusted = s.entry.Deadline()
+	s.Trusted, s.overslept = s.entry.Deadline(), !trusted && e.watchdog.Overslept(s.entry)
 	s.entry = nil
 	return trusted
 }
 
 // overdue reports whether the holds may be trusted no more, and the watchdog is about to say so. mu is held.
 func (s *side) overdue() bool {
-	return s.entry != nil && s.account.engine.watchdog.Deadline(s.entry) <= mono.Now()
+	if s.entry == nil || mono.Now() < s.account.engine.watchdog.Deadline(s.entry) {
+		return false
+	}
+	s.overslept = s.account.engine.watchdog.Overslept(s.entry)
+	return true
 }
 
 // lost and longHeld are called by the watchdog.
@@ -144,6 +149,7 @@ func (s *side) lose(entry *entry, notHeld bool) {
 		a.mu.Unlock()
 		return
 	}
+	s.endWatch()
 	now := mono.Now()
 	reason := s.Why(now, notHeld, s.RenewedLease() > 0, s.reserve())
 	why := s.lostError(reason)
@@ -151,7 +157,6 @@ func (s *side) lose(entry *entry, notHeld bool) {
 	if other := s.other(); notHeld || other != nil && now < other.End() { // it has gone, or does not go by itself
 		forget = now
 	}
-	s.endWatch()
 	s.Lose(why, reason == ledger.Taken)
 	holds := append([]*ledger.Hold[*Hold](nil), s.Holds()...)
 	run := s.Run()
@@ -181,11 +186,14 @@ func (s *side) reserve() time.Duration {
 
 // lostError is the error of a lost run. The last failure is told if that is why. mu is held.
 func (s *side) lostError(why ledger.Reason) error {
-	var cause error
-	if why == ledger.Unanswered {
+	reason, cause := reasons[why], error(nil)
+	switch {
+	case why == ledger.Unanswered && s.overslept:
+		reason = lockerr.Suspended
+	case why == ledger.Unanswered:
 		cause = s.failing
 	}
-	return s.account.engine.Errors.Lost(s.lock.Name, reasons[why], cause)
+	return s.account.engine.Errors.Lost(s.lock.Name, reason, cause)
 }
 
 // reasons are what users are told.
@@ -284,7 +292,7 @@ func (s *side) noteRenewal(err error, mayHaveRun bool) {
 
 // renewed reads the reply to the i-th of some renewals, which asked for a ttl: how often the owner holds the lock. If the reply says
 // for how long, too, others may have made that longer, and the deadline moves: that of the run that was renewed, and of no later one.
-func (s *side) renewed(entry *entry, reply script.Reply, i int, sent time.Time, ttl time.Duration) (count int64, err error) {
+func (s *side) renewed(entry *entry, reply script.Reply, i int, sent mono.Time, ttl time.Duration) (count int64, err error) {
 	found, err := s.lock.HoldRequests().ReadRenewal(reply, i)
 	if err != nil || found.Count == 0 {
 		return found.Count, err
@@ -306,7 +314,7 @@ func (s *side) renewed(entry *entry, reply script.Reply, i int, sent time.Time, 
 		return found.Count, nil
 	}
 	if found.Left >= 0 && !s.MaxHold.IsZero() {
-		found.Left = min(found.Left, s.MaxHold.Sub(mono.Of(sent)))
+		found.Left = min(found.Left, s.MaxHold.Sub(sent))
 	}
 	s.learnObjectEnd(sent, found)
 	if found.Left >= 0 {
@@ -318,13 +326,13 @@ func (s *side) renewed(entry *entry, reply script.Reply, i int, sent time.Time, 
 // learnObjectEnd notes when the semaphore ends, as the reply to a call says that was sent then. A call that was under way when
 // another one was answered may have been served before it: of the two ends the earlier one counts until Redis has been asked
 // again. mu is held.
-func (s *side) learnObjectEnd(sent time.Time, found protocol.Renewal) {
+func (s *side) learnObjectEnd(sent mono.Time, found protocol.Renewal) {
 	watch := s.account.engine.watchdog
 	var end mono.Time
 	if found.Ends {
-		end = watch.Trust(sent, time.Now(), found.End)
+		end = watch.Trust(sent, found.End)
 	}
-	if mono.Of(sent) < s.ObjectAsOf && end != s.Object {
+	if sent < s.ObjectAsOf && end != s.Object {
 		watch.Check(s.entry)
 		if end.IsZero() || !s.Object.IsZero() && s.Object < end {
 			return

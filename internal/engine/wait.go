@@ -289,7 +289,7 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 // had no reply for longer.
 func (q *queued) unanswered(res call.Result) call.Result {
 	if since, failing := q.waiter.Unanswered(); !since.IsZero() {
-		res.Sent, res.LastFailure = since, cmp.Or(res.LastFailure, failing)
+		res.Sent, res.LastFailure = mono.Of(since), cmp.Or(res.LastFailure, failing)
 	}
 	return res
 }
@@ -330,7 +330,7 @@ func (q *queued) keepSlot(res call.Result) bool {
 // noteRefusal notes who holds the lock, and when to ask again at the latest.
 func (q *queued) noteRefusal(res call.Result) {
 	// An attempt past its limit has no effect any more, and this refusal shows that it had none before.
-	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry().Before(res.Sent) })
+	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry() < res.Sent })
 	q.last, q.refused = q.refusal(res), true
 	sleep, retry := longestSleep, protocol.ReadRetry(res.Reply)
 	if stands := q.place.refused(q, res.Reply); stands || q.lock.AlwaysStands {

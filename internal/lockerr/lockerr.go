@@ -30,6 +30,7 @@ type Reason string
 const (
 	Taken       Reason = "the server says that it is not held"
 	Unanswered  Reason = "no renewal was acknowledged in time"
+	Suspended   Reason = "the host was suspended for too long"
 	LeaseOver   Reason = "its lease has run out"
 	MaxHoldOver Reason = "the time that WithMaxHold allows is over"
 	Overwritten Reason = "its name is another kind of object now"

@@ -1,8 +1,20 @@
-// Package mono has moments of the monotonic clock in 8 bytes, where a [time.Time] takes 24:
-// for what there is ten thousand times.
+// Package mono has moments in 8 bytes, where a [time.Time] takes 24: for what there is ten
+// thousand times.
 //
-// They say nothing of the wall clock. Whether the host was suspended between two moments,
-// only two values of time.Time can tell.
+// They are on a clock that nobody sets, and that goes on while the host is suspended, as the
+// clocks of servers do: the monotonic clock that Go reads, and the time for which it stood still.
+//
+// # While the host is suspended
+//
+//   - On Linux that time is measured: CLOCK_BOOTTIME goes on, and nobody sets it.
+//   - On Windows there is none: the clock that Go reads goes on, too.
+//   - Elsewhere it is guessed. When the wall clock runs ahead of the monotonic one, the host was
+//     suspended, or the wall clock was set: nobody can tell which, and the guess is the former. By
+//     ten years and more it was set: a computer without a battery begins in the past. If it is set
+//     back the monotonic clock counts.
+//
+// A virtual machine that its host pauses, or restores, may be told nothing, but that its wall clock
+// is set afterwards. That is no suspension here, and [WallLead] shows it.
 package mono
 
 import "time"
@@ -19,10 +31,23 @@ var (
 )
 
 // Now is this moment.
-func Now() Time { return startAt + Time(time.Since(start)) }
+func Now() Time { return Of(time.Now()) }
 
-// Of is the moment that t was read from the clock, or reckoned from such a one.
-func Of(t time.Time) Time { return startAt + Time(t.Sub(start)) }
+// Of is the moment now, which was read from the clock just now.
+func Of(now time.Time) Time { return At(now, Asleep(now)) }
+
+// At is the moment t, if the host has been suspended for so long between the program's start and t.
+func At(t time.Time, asleep time.Duration) Time { return startAt + Time(t.Sub(start)+asleep) }
+
+// Asleep is for how long the host has been suspended between the program's start and now, which was read
+// from the clock just now.
+func Asleep(now time.Time) time.Duration { return suspensions.until(now.Sub(start), WallLead(now)) }
+
+// WallLead is by how much the wall clock has gone further than the monotonic one since the program's
+// start. It grows when the host was suspended, and when the clock is set.
+func WallLead(at time.Time) time.Duration {
+	return time.Duration(at.UnixNano()-int64(startAt)) - at.Sub(start)
+}
 
 // Add returns the moment that is so much later.
 func (t Time) Add(d time.Duration) Time { return t + Time(d) }

@@ -24,8 +24,11 @@
 package servertime
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 const (
@@ -67,18 +70,18 @@ type guess = atomic.Pointer[reading]
 // be wrong in either direction.
 type reading struct {
 	server int64 // ms since the epoch
-	at     time.Time
+	at     mono.Time
 	doubt  time.Duration
 }
 
 // time is what the server's clock shows by the reading, in ms since the epoch.
-func (r *reading) time(now time.Time) int64 { return r.server + now.Sub(r.at).Milliseconds() }
+func (r *reading) time(now mono.Time) int64 { return r.server + now.Sub(r.at).Milliseconds() }
 
 // Learn takes note of the time that an answer carried, to a call that was sent
 // at sent. A guess that was found wrong is replaced at once; another one by a
 // better one, and from time to time by one that is good enough.
-func (c Clock) Learn(server int64, sent time.Time) {
-	now := time.Now()
+func (c Clock) Learn(server int64, sent mono.Time) {
+	now := mono.Now()
 	doubt := now.Sub(sent) / 2
 	at := sent.Add(doubt)
 	if old := c.own.Load(); old != nil {
@@ -99,12 +102,12 @@ func (c Clock) Learn(server int64, sent time.Time) {
 
 // Limit returns the server's time at d after now, with a margin, in ms since the
 // epoch.
-func (c Clock) Limit(now time.Time, d time.Duration) int64 {
-	ms := now.UnixMilli()
-	if r := c.own.Load(); r != nil {
+func (c Clock) Limit(now mono.Time, d time.Duration) int64 {
+	var ms int64
+	if r := cmp.Or(c.own.Load(), c.last.Load()); r != nil {
 		ms = r.time(now)
-	} else if r := c.last.Load(); r != nil {
-		ms = r.time(now)
+	} else {
+		ms = now.Time().UnixMilli()
 	}
 	return ms + (d + Slack).Milliseconds()
 }
@@ -122,14 +125,11 @@ func (c Clock) Doubt() time.Duration {
 // Expiry returns from when on the server finds a call late that was sent at sent,
 // with the limit for d, as far as that is known now: if the server has not
 // answered yet, as if our clock were right.
-func (c Clock) Expiry(sent time.Time, d time.Duration, limit int64) time.Time {
+func (c Clock) Expiry(sent mono.Time, d time.Duration, limit int64) mono.Time {
 	over := sent.Add(d + 2*Slack)
 	if r := c.own.Load(); r != nil {
 		left := time.Duration(limit-r.server) * time.Millisecond
 		over = r.at.Add(left + r.doubt + Slack)
 	}
-	if last := sent.Add(d + maxDoubt); over.After(last) {
-		return last
-	}
-	return over
+	return min(over, sent.Add(d+maxDoubt))
 }

@@ -5,17 +5,18 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/faketime"
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // send is a call that takes effect for two seconds.
 type send struct {
 	clock Clock
-	at    time.Time
+	at    mono.Time
 	limit int64
 }
 
 func (c *Clocks) send(slot int) send {
-	now, clock := time.Now(), c.Of(slot)
+	now, clock := mono.Now(), c.Of(slot)
 	return send{clock: clock, at: now, limit: clock.Limit(now, 2*time.Second)}
 }
 
@@ -34,9 +35,9 @@ func (s send) want(t *testing.T, limit int64, over time.Duration) {
 
 // answer has a node answer after a while, with the time half-way by its clock.
 func (c *Clocks) answer(slot int, ahead, after time.Duration) {
-	sent := time.Now()
+	sent, at := mono.Now(), time.Now()
 	time.Sleep(after)
-	c.Of(slot).Learn(sent.Add(after/2+ahead).UnixMilli(), sent)
+	c.Of(slot).Learn(at.Add(after/2+ahead).UnixMilli(), sent)
 }
 
 func TestClock(t *testing.T) {

@@ -12,7 +12,7 @@
 //
 // A watched entry has a deadline, until which its holder may trust it. Only an
 // acknowledged acquire or renewal raises it, and it counts from the moment at
-// which that call was sent; SetUntil and a suspended host lower it. At the deadline the entry is lost, whatever call is
+// which that call was sent; SetUntil lowers it. At the deadline the entry is lost, whatever call is
 // under way. Lost and removed are final: an answer that comes later changes
 // nothing, so a renewal can neither outlive its hold nor end the next one.
 //
@@ -49,16 +49,15 @@
 //
 // # Time
 //
-// Deadlines are on the monotonic clock, which stands still while the host is
-// suspended. The watchdog therefore wakes every 50 ms while it has entries,
-// and when the wall clock has run ahead it takes the difference off every
-// deadline. A wall clock that is set forward looks the same, and costs at worst
-// a hold that might have lasted.
+// Deadlines are on the clock of package mono, which goes on while the host is suspended and
+// which nobody sets. Timers stand still meanwhile, so the watchdog wakes every 50 ms while it
+// has entries. Remove and Deadline do not wait for that, they look at the clock themselves.
 //
-// Each entry remembers by how much the wall clock was ahead when its deadline was
-// reckoned: what has come to that since is still to come off. So a deadline is reckoned here and nowhere
-// else, from when the call was sent, with the time read while Watchdog.mu is held. No
-// look can come between that time and the entry, and the next look finds every
-// suspension since. Remove and Deadline do not wait for that look, they compare
-// the clocks themselves.
+// A wall clock that is set moves no deadline where the time of a suspension is measured, as on
+// Linux and Windows. Elsewhere one that is set forward is taken for a suspension: a hold that might
+// have lasted is lost, rather than one trusted that has gone.
+//
+// When the wall clock jumps forward, Redis is asked at once about every entry. It may be
+// all that the guest on a paused or restored virtual machine sees of that: no clock of
+// its own has gone on, and keys have expired. The answer says which ones.
 package watchdog

@@ -30,7 +30,7 @@ type Entry[V any] struct {
 
 	// Guarded by Watchdog.mu.
 	deadline   mono.Time
-	lead       time.Duration // of the wall clock when the deadline was last reckoned: what has come to it since is still to come off
+	asleep     time.Duration // for how long the host had been suspended when the deadline was last reckoned
 	renewAt    mono.Time     // when to send the next renewal; zero: never
 	longHeldAt mono.Time     // zero once it has been told
 	index      int           // in the heap; -1 outside
@@ -48,10 +48,6 @@ func (e *Entry[V]) LongHeld() bool { return e.longHeldAt.IsZero() }
 
 // Deadline is until when the entry could be trusted, of one that has been removed or lost.
 func (e *Entry[V]) Deadline() mono.Time { return e.deadline }
-
-// trusted is until when the entry may be trusted, if the wall clock has that lead: its deadline, less the
-// time for which the host was suspended since it was reckoned.
-func (e *Entry[V]) trusted(lead time.Duration) mono.Time { return awake(e.deadline, e.lead, lead) }
 
 // next is when the watchdog must look at the entry.
 func (e *Entry[V]) next() mono.Time {

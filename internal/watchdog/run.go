@@ -65,12 +65,12 @@ func (d *Watchdog[V, G]) rest() (wait time.Duration, more bool) {
 	wait = tick
 	if len(d.heap) > 0 {
 		d.idle = 0
-		wait = max(0, min(wait, mono.Until(d.heap[0].next())))
+		wait = max(0, min(wait, d.heap[0].next().Sub(d.now())))
 	} else if d.idle++; d.idle > idleTicks {
 		d.idle, d.lookAt = 0, 0
 		return 0, false
 	}
-	d.lookAt = mono.Now().Add(wait)
+	d.lookAt = d.now().Add(wait)
 	return wait, true
 }
 
@@ -99,13 +99,8 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 	found := due[V, G]{renew: map[together[G]][]asked[V]{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
-	lead := d.lead(now)
-	if lead-d.looked > jump {
-		d.awoke(now, lead)
-	}
-	d.looked = lead
-	at := mono.Of(now)
+	d.lookForJump()
+	at := d.now()
 	for len(d.heap) > 0 {
 		e := d.heap[0]
 		switch {
@@ -128,19 +123,18 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 	return found
 }
 
-// awoke takes the time for which the host was suspended off every deadline that
-// was reckoned before, and asks at once for every renewal, and for what is to be
-// seen to again. d.mu is held.
-func (d *Watchdog[V, G]) awoke(now time.Time, lead time.Duration) {
-	for _, e := range d.heap {
-		if deadline := e.trusted(lead); deadline < e.deadline {
-			e.deadline, e.lead = deadline, lead
+// lookForJump has Redis asked about every entry if the wall clock has jumped ahead since the last look. It was set, or
+// the host was suspended, which the deadlines know of; but it is also all that a virtual machine may see of having been paused.
+// d.mu is held.
+func (d *Watchdog[V, G]) lookForJump() {
+	lead := d.lead(time.Now())
+	if lead-d.looked > jump {
+		for _, e := range d.heap {
+			e.check = true
 		}
-		if e.renewing || e.RecheckEvery > 0 {
-			e.renewAt = mono.Of(now)
-		}
+		heap.Init(&d.heap)
 	}
-	heap.Init(&d.heap)
+	d.looked = lead
 }
 
 // send renews one batch, in a goroutine of its own.
@@ -156,7 +150,7 @@ func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 	d.wg.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(d.ctx, timeout, d.config.Silence)
 		defer cancel()
-		sent := time.Now()
+		sent := d.now()
 		d.answered(members, sent, d.config.Renew(ctx, group, batch))
 	})
 }
@@ -168,12 +162,10 @@ func (d *Watchdog[V, G]) patience(e *Entry[V]) time.Duration {
 }
 
 // answered puts the answer to a batch into effect.
-func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, answers []Answer) {
+func (d *Watchdog[V, G]) answered(members []asked[V], sent mono.Time, answers []Answer) {
 	var gone []*Entry[V]
 	d.mu.Lock()
-	now := time.Now()
-	lead := d.lead(now)
-	begun := d.begun(sent, lead)
+	now := d.now()
 	for i, m := range members {
 		e := m.entry
 		e.inFlight = false
@@ -181,19 +173,19 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent time.Time, answers []
 		case e.state != watched:
 			continue
 		case answers[i] == Unknown:
-			e.renewAt = mono.Of(now).Add(pause(e.lease()))
+			e.renewAt = now.Add(pause(e.lease()))
 		case answers[i] == Gone:
 			d.finish(e, lost)
 			gone = append(gone, e)
 			continue
 		default:
 			if m.ttl > 0 {
-				d.raise(e, begun, lead, m.ttl)
+				d.raise(e, sent, m.ttl)
 				e.short = 0
 			}
-			e.plan(begun)
-			if e.ttl(mono.Of(now)) > m.ttl+e.Lease/10 {
-				e.renewAt = mono.Of(now) // by now it needs more than was asked for
+			e.plan(sent)
+			if e.ttl(now) > m.ttl+e.Lease/10 {
+				e.renewAt = now // by now it needs more than was asked for
 			}
 		}
 		heap.Fix(&d.heap, e.index)

@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
-// host is one whose monotonic clock stands still at some moment, while the wall
-// clock goes on.
+// host is one that is suspended at some moment, while the clocks of servers go on.
 type host struct {
 	mu   sync.Mutex
 	next time.Duration // the length of the suspension after the next look at both clocks
@@ -24,7 +23,7 @@ type host struct {
 // suspended makes the watchdog see the host's clocks.
 func suspended(d *watchdog) *host {
 	h := &host{}
-	d.lead = h.lead
+	d.asleep, d.lead = h.asleep, h.asleep
 	return h
 }
 
@@ -35,7 +34,7 @@ func (h *host) at(from time.Time, by time.Duration) {
 	h.from, h.by = from, by
 }
 
-// soon suspends the host right after the next time that the watchdog looks at both
+// soon suspends the host right after the next time that the watchdog looks at its
 // clocks, which it does when it reckons a deadline.
 func (h *host) soon(by time.Duration) {
 	h.mu.Lock()
@@ -43,19 +42,19 @@ func (h *host) soon(by time.Duration) {
 	h.next = by
 }
 
-func (h *host) lead(at time.Time) time.Duration {
+func (h *host) asleep(at time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	lead := h.ahead(at)
+	asleep := h.before(at)
 	if h.next > 0 {
 		time.Sleep(time.Millisecond)
 		h.from, h.by, h.next = time.Now(), h.next, 0
 	}
-	return lead
+	return asleep
 }
 
-// ahead is how far the wall clock has run ahead at a moment. h.mu is held.
-func (h *host) ahead(at time.Time) time.Duration {
+// before is for how long it was suspended before a moment. h.mu is held.
+func (h *host) before(at time.Time) time.Duration {
 	if h.from.IsZero() || at.Before(h.from) {
 		return 0
 	}
@@ -130,7 +129,7 @@ func TestSuspendedAfterAnAcknowledgement(t *testing.T) {
 		time.Sleep(time.Second + 10*time.Millisecond)
 		h.soon(55 * time.Second)
 		start := time.Now()
-		d.Acknowledge(e, start, time.Minute)
+		d.Acknowledge(e, mono.Of(start), time.Minute)
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		s.wantLost(t, "a", start, 4398*time.Millisecond)
@@ -153,23 +152,26 @@ func TestSuspendedBeforeAnotherLease(t *testing.T) {
 	})
 }
 
-// What is asked right after the host has woken up is answered by its wall clock,
-// also if the watchdog has not looked yet.
+// What is asked right after the host has woken up counts the suspension, also if the
+// watchdog has not looked yet.
 func TestSuspendedSinceTheLastLook(t *testing.T) {
 	suspending(t, func(t *testing.T, _ *server, d *watchdog, h *host) {
 		start := time.Now()
 		e := watch(d, "a", 0, 30*time.Second, false)
 		h.at(start.Add(10*time.Second+10*time.Millisecond), 25*time.Second)
 		time.Sleep(10*time.Second + 20*time.Millisecond)
-		want := mono.Of(start.Add(4698 * time.Millisecond))
-		if got := d.Deadline(e); got != want {
-			t.Errorf("deadline %v too late", got.Sub(want))
+		want := -5322 * time.Millisecond
+		if got := d.Deadline(e).Sub(d.now()); got != want {
+			t.Errorf("%v left, want %v", got, want)
 		}
 		if d.Remove(e) {
 			t.Error("an entry whose lease has run out while the host slept is trusted")
 		}
-		if got := d.Deadline(e); got != want {
-			t.Errorf("removed: deadline %v too late", got.Sub(want))
+		if got := d.Deadline(e).Sub(d.now()); got != want {
+			t.Errorf("removed: %v left, want %v", got, want)
+		}
+		if !d.Overslept(e) {
+			t.Error("it was not the suspension's doing")
 		}
 	})
 }
@@ -197,8 +199,8 @@ func TestSuspendedWithACallUnderWay(t *testing.T) {
 	})
 	t.Run("acquire", func(t *testing.T) {
 		suspending(t, func(t *testing.T, s *server, d *watchdog, h *host) {
-			sent := time.Now()
-			h.at(sent.Add(10*time.Millisecond), 25*time.Second)
+			sent := d.now()
+			h.at(time.Now().Add(10*time.Millisecond), 25*time.Second)
 			time.Sleep(20 * time.Millisecond)
 			e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second}
 			d.Watch(e, sent, e.Lease, true)
@@ -234,10 +236,98 @@ func TestAnotherLease(t *testing.T) {
 	})
 }
 
-// The wall clock's lead stays the same while it goes as far as the monotonic one.
-func TestWallLead(t *testing.T) {
-	now := time.Now()
-	if got := wallLead(now.Add(time.Hour)) - wallLead(now); got != 0 {
-		t.Errorf("both clocks went on for an hour, and the lead changed by %v", got)
+// setClock sets the wall clock at a moment.
+func setClock(d *watchdog, at time.Time, by time.Duration) {
+	d.lead = func(now time.Time) time.Duration {
+		if now.Before(at) {
+			return 0
+		}
+		return by
 	}
+}
+
+// A wall clock that is set costs no hold. When it is set forward Redis is asked at once: a virtual machine may have been
+// paused meanwhile, and what has gone from Redis is lost then.
+func TestWallClockThatIsSet(t *testing.T) {
+	for by, asked := range map[time.Duration]int{20 * time.Second: 2, 24 * time.Hour: 2, -time.Hour: 0, 5 * time.Millisecond: 0} {
+		t.Run(by.String(), func(t *testing.T) {
+			faketime.Test(t, func(t *testing.T) {
+				s := &server{answer: func(_ context.Context, batch []Renewal[held]) ([]bool, error) {
+					held := make([]bool, len(batch))
+					for i, r := range batch {
+						held[i] = r.Entry.Value.name != "gone"
+					}
+					return held, nil
+				}}
+				d := newWatchdog(t, s)
+				start := time.Now()
+				setClock(d, start.Add(3*time.Second), by)
+				renewed := watch(d, "renewed", 0, 30*time.Second, true)
+				fixed := watch(d, "fixed", 0, 30*time.Second, false)
+				deadline := d.Deadline(fixed)
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if len(s.renewed) != asked || len(s.lost) > 0 || d.Deadline(fixed) != deadline {
+					t.Errorf("asked about %q, lost %q, a fixed lease moved by %v", s.renewed, s.lost, d.Deadline(fixed).Sub(deadline))
+				}
+				d.Remove(renewed)
+				d.Remove(fixed)
+
+				d, s.start = newWatchdog(t, s), start
+				setClock(d, start.Add(7*time.Second), by)
+				gone := watch(d, "gone", 0, 30*time.Second, false)
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if asked > 0 {
+					s.wantLost(t, "gone", start, 7*time.Second)
+				}
+				d.Remove(gone)
+			})
+		})
+	}
+}
+
+// A host is suspended while its wall clock is set: what counts is for how long it was suspended.
+func TestSuspendedWhileTheClockIsSet(t *testing.T) {
+	for by, lost := range map[time.Duration]bool{time.Minute: true, 10 * time.Second: false} {
+		for _, step := range []time.Duration{-by, -time.Hour, 24 * time.Hour} {
+			suspending(t, func(t *testing.T, s *server, d *watchdog, h *host) {
+				start := time.Now()
+				h.at(start.Add(3*time.Second+10*time.Millisecond), by)
+				d.lead = func(now time.Time) time.Duration {
+					asleep := h.asleep(now)
+					if asleep > 0 {
+						asleep += step
+					}
+					return asleep
+				}
+				e := watch(d, "a", 0, 30*time.Second, true)
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if (len(s.lost) > 0) != lost || d.Remove(e) == lost {
+					t.Errorf("suspended for %v, set by %v: lost %q", by, step, s.lost)
+				}
+				if d.Overslept(e) != lost {
+					t.Errorf("suspended for %v, set by %v: overslept: %t", by, step, !lost)
+				}
+			})
+		}
+	}
+}
+
+// What is lost for want of answers is not put down to a suspension that it would have survived.
+func TestSuspendedAndNotAnswered(t *testing.T) {
+	suspending(t, func(t *testing.T, s *server, d *watchdog, h *host) {
+		s.answer = func(ctx context.Context, _ []Renewal[held]) ([]bool, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		h.at(time.Now().Add(3*time.Second+10*time.Millisecond), 5*time.Second)
+		e := watch(d, "a", 0, 30*time.Second, true)
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		if len(s.lost) != 1 || d.Overslept(e) {
+			t.Errorf("lost %q, overslept: %t", s.lost, d.Overslept(e))
+		}
+	})
 }

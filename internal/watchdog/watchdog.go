@@ -22,7 +22,7 @@ const (
 	// is woken: waking it costs more than a short hold does.
 	idleTicks = 20
 	// jump is by how much the wall clock must run ahead between two looks to
-	// count as a suspended host and not as a clock being slewed.
+	// be asked about, and not to be a clock that is being slewed.
 	jump = 10 * time.Millisecond
 )
 
@@ -82,13 +82,15 @@ type Config[V any, G comparable] struct {
 // Watchdog watches entries with values of type V, in groups of type G. Use [New].
 type Watchdog[V any, G comparable] struct {
 	config Config[V, G]
-	lead   func(at time.Time) time.Duration // replaced by tests
+	// What the host's clocks say when one has just shown now: for how long it was suspended, and by how much
+	// the wall clock is ahead. Tests replace them.
+	asleep, lead func(now time.Time) time.Duration
 
 	mu      sync.Mutex
 	heap    entries[V]
 	started bool
 	stopped bool
-	looked  time.Duration // the wall clock's lead when suspensions were last looked for
+	looked  time.Duration // the wall clock's lead at the last look
 	lookAt  mono.Time     // when the goroutine will look next; zero: when it is woken
 	idle    int           // how many looks in a row have found no entry
 
@@ -101,58 +103,43 @@ type Watchdog[V any, G comparable] struct {
 // New returns a watchdog without entries and without a goroutine.
 func New[V any, G comparable](config Config[V, G]) *Watchdog[V, G] {
 	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // Stop calls it
-	return &Watchdog[V, G]{config: config, lead: wallLead, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
+	return &Watchdog[V, G]{config: config, asleep: mono.Asleep, lead: mono.WallLead, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
 }
 
-// wallLead is by how much the wall clock has gone further than the monotonic one since the
-// program's start.
-func wallLead(at time.Time) time.Duration {
-	return time.Duration(at.UnixNano()) - time.Duration(mono.Of(at))
+// read is what the clocks show.
+func (d *Watchdog[V, G]) read() (now mono.Time, asleep time.Duration) {
+	at := time.Now()
+	asleep = d.asleep(at)
+	return mono.At(at, asleep), asleep
 }
 
-// Trust is the deadline that follows from a call which was sent at sent, has
-// been acknowledged by now, and gave the lock a time to live of ttl. Redis'
-// clock may run 1 % faster than ours and expires keys by the millisecond.
-func (d *Watchdog[V, G]) Trust(sent, now time.Time, ttl time.Duration) mono.Time {
-	return d.promised(d.begun(sent, d.lead(now)), ttl)
+// now is this moment.
+func (d *Watchdog[V, G]) now() mono.Time {
+	now, _ := d.read()
+	return now
 }
 
-// promised is the deadline that follows from a call of that time, as [Watchdog.Trust] says.
-func (d *Watchdog[V, G]) promised(begun mono.Time, ttl time.Duration) mono.Time {
-	return begun.Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
-}
-
-// begun is when a call was sent, as awake says. The wall clock's lead is that of now.
-func (d *Watchdog[V, G]) begun(sent time.Time, lead time.Duration) mono.Time {
-	return awake(mono.Of(sent), d.lead(sent), lead)
-}
-
-// awake returns a time, earlier by as long as the host was suspended while the wall clock's
-// lead grew to that of now: our clock has stood still then, and the server's has not.
-func awake(at mono.Time, lead, now time.Duration) mono.Time {
-	if suspended := now - lead; suspended > jump {
-		return at.Add(-suspended)
-	}
-	return at
+// Trust is the deadline that follows from an acknowledged call that was sent at sent, and gave the lock
+// a time to live of ttl. Redis' clock may run 1 % faster than ours and expires keys by the millisecond.
+func (d *Watchdog[V, G]) Trust(sent mono.Time, ttl time.Duration) mono.Time {
+	return sent.Add(ttl - ttl/100 - 2*time.Millisecond - d.config.Margin)
 }
 
 // Watch begins to watch an entry whose hold was acknowledged: by a call that was
 // sent at sent and asked for ttl. renewing says whether to renew: within shortHold, if ttl is less than the entry's lease.
-func (d *Watchdog[V, G]) Watch(e *Entry[V], sent time.Time, ttl time.Duration, renewing bool) {
+func (d *Watchdog[V, G]) Watch(e *Entry[V], sent mono.Time, ttl time.Duration, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
-	lead := d.lead(now)
+	now, asleep := d.read()
 	if len(d.heap) == 0 {
-		d.looked = lead // a suspension before that concerns nobody
+		d.looked = d.lead(time.Now()) // a jump before that concerns nobody
 	}
-	begun := d.begun(sent, lead)
 	e.state, e.renewing = watched, renewing
-	e.deadline, e.lead = d.reach(e, begun, ttl), lead
-	e.longHeldAt = mono.Of(now).Add(d.config.LongHeldAfter)
-	e.plan(begun)
+	e.deadline, e.asleep = d.reach(e, sent, ttl), asleep
+	e.longHeldAt = now.Add(d.config.LongHeldAfter)
+	e.plan(sent)
 	if renewing && ttl < e.Lease {
-		e.renewAt, e.short = min(e.renewAt, begun.Add(ttl/3), mono.Of(now).Add(shortHold)), ttl
+		e.renewAt, e.short = min(e.renewAt, sent.Add(ttl/3), now.Add(shortHold)), ttl
 	}
 	heap.Push(&d.heap, e)
 	if !d.started && !d.stopped {
@@ -173,37 +160,34 @@ func (d *Watchdog[V, G]) Remove(e *Entry[V]) bool {
 	if e.state != watched {
 		return false
 	}
-	now := time.Now()
-	e.deadline = e.trusted(d.lead(now))
 	d.finish(e, removed)
-	return mono.Of(now) < e.deadline
+	return d.now() < e.deadline
 }
 
 // Acknowledge moves the deadline after a call other than the watchdog's own, which was
 // sent at sent and asked for ttl.
-func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent time.Time, ttl time.Duration) {
+func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent mono.Time, ttl time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.state == watched {
-		lead := d.lead(time.Now())
-		d.raise(e, d.begun(sent, lead), lead, ttl)
+		d.raise(e, sent, ttl)
 		e.short = 0
 		heap.Fix(&d.heap, e.index)
 	}
 }
 
 // raise moves the deadline of a watched entry after an acknowledgement, if that
-// reaches further. d.mu is held, and the lead was read after it was taken: no look can
-// have come in between, and the next one finds every suspension since.
-func (d *Watchdog[V, G]) raise(e *Entry[V], begun mono.Time, lead, ttl time.Duration) {
-	if deadline := d.reach(e, begun, ttl); deadline > e.trusted(lead) {
-		e.deadline, e.lead = deadline, lead
+// reaches further. d.mu is held.
+func (d *Watchdog[V, G]) raise(e *Entry[V], sent mono.Time, ttl time.Duration) {
+	if deadline := d.reach(e, sent, ttl); deadline > e.deadline {
+		_, asleep := d.read()
+		e.deadline, e.asleep = deadline, asleep
 	}
 }
 
 // reach is the deadline that follows from an acknowledged call, at most until where renewals may reach.
-func (d *Watchdog[V, G]) reach(e *Entry[V], begun mono.Time, ttl time.Duration) mono.Time {
-	deadline := d.promised(begun, ttl)
+func (d *Watchdog[V, G]) reach(e *Entry[V], sent mono.Time, ttl time.Duration) mono.Time {
+	deadline := d.Trust(sent, ttl)
 	if e.Until.IsZero() {
 		return deadline
 	}
@@ -224,7 +208,7 @@ func (d *Watchdog[V, G]) SetUntil(e *Entry[V], until mono.Time) {
 		e.deadline = until
 	}
 	if e.renewing && later && !e.inFlight {
-		e.renewAt = mono.Now() // the deadline was reckoned with the earlier end
+		e.renewAt = d.now() // the deadline was reckoned with the earlier end
 	}
 	heap.Fix(&d.heap, e.index)
 	d.signal()
@@ -239,7 +223,7 @@ func (d *Watchdog[V, G]) SetLease(e *Entry[V], lease time.Duration) {
 	}
 	e.Lease = lease
 	planned := e.renewAt
-	e.plan(mono.Now())
+	e.plan(d.now())
 	if !planned.IsZero() && planned < e.renewAt {
 		e.renewAt = planned // nothing has been asked since, so it is not due later
 	}
@@ -255,9 +239,9 @@ func (d *Watchdog[V, G]) SetRenewing(e *Entry[V], on bool) {
 		return
 	}
 	e.renewing = on
-	e.plan(mono.Now())
+	e.plan(d.now())
 	if on {
-		e.renewAt = mono.Now()
+		e.renewAt = d.now()
 	}
 	heap.Fix(&d.heap, e.index)
 	d.signal()
@@ -280,10 +264,16 @@ func (d *Watchdog[V, G]) Check(e *Entry[V]) {
 func (d *Watchdog[V, G]) Deadline(e *Entry[V]) mono.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e.state != watched {
-		return e.deadline
-	}
-	return e.trusted(d.lead(time.Now()))
+	return e.deadline
+}
+
+// Overslept reports whether an entry's deadline has passed because the host was suspended.
+func (d *Watchdog[V, G]) Overslept(e *Entry[V]) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, asleep := d.read()
+	slept := asleep - e.asleep
+	return slept > 0 && e.deadline <= now && now < e.deadline.Add(slept)
 }
 
 // Stop ends the goroutines and waits for them. No callback runs afterwards.

@@ -37,15 +37,9 @@ func allHeld(_ context.Context, batch []Renewal[held]) ([]bool, error) {
 	return slices.Repeat([]bool{true}, len(batch)), nil
 }
 
-// suspend has the wall clock, from a moment on, run so far ahead of the monotonic
-// one, as it does when the host was suspended then.
+// suspend suspends the host at a moment, for so long.
 func suspend(d *watchdog, from time.Time, by time.Duration) {
-	d.lead = func(at time.Time) time.Duration {
-		if at.Before(from) {
-			return 0
-		}
-		return by
-	}
+	suspended(d).at(from, by)
 }
 
 func newWatchdog(t *testing.T, s *server) *watchdog {
@@ -90,9 +84,8 @@ func newWatchdog(t *testing.T, s *server) *watchdog {
 }
 
 func watch(d *watchdog, name string, group int, lease time.Duration, renewing bool) *Entry[held] {
-	now := time.Now()
 	e := &Entry[held]{Value: held{name, group}, Lease: lease}
-	d.Watch(e, now, lease, renewing)
+	d.Watch(e, d.now(), lease, renewing)
 	return e
 }
 
@@ -129,7 +122,7 @@ func TestRenewsAShortGrantSooner(t *testing.T) {
 		}}
 		d := newWatchdog(t, s)
 		e := &Entry[held]{Value: held{name: "a"}, Lease: lease}
-		d.Watch(e, time.Now(), grant, true)
+		d.Watch(e, mono.Now(), grant, true)
 		time.Sleep(12 * time.Second)
 		synctest.Wait()
 		d.Remove(e)
@@ -159,7 +152,7 @@ func TestShortGrantBearsALostRenewal(t *testing.T) {
 		}
 		d := newWatchdog(t, s)
 		e := &Entry[held]{Value: held{name: "a"}, Lease: lease}
-		d.Watch(e, time.Now(), grant, true)
+		d.Watch(e, mono.Now(), grant, true)
 		time.Sleep(grant)
 		synctest.Wait()
 		if left := mono.Until(d.Deadline(e)); left < lease*9/10 || len(s.lost) != 0 {
@@ -378,7 +371,7 @@ func TestUntilBoundsRenewal(t *testing.T) {
 		}}
 		d := newWatchdog(t, s)
 		e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second, Until: mono.Of(now).Add(time.Minute)}
-		d.Watch(e, now, e.Lease, true)
+		d.Watch(e, mono.Of(now), e.Lease, true)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(s.lost) != 1 {
@@ -404,8 +397,8 @@ func TestUpkeep(t *testing.T) {
 		}}
 		d := newWatchdog(t, s)
 		e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second, RecheckEvery: 10 * time.Second}
-		promised := d.Trust(now, now, time.Minute)
-		d.Watch(e, now, time.Minute, false)
+		promised := d.Trust(mono.Of(now), time.Minute)
+		d.Watch(e, mono.Of(now), time.Minute, false)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(s.calls) != 5 || len(s.lost) != 1 || d.Deadline(e) != promised {
@@ -419,7 +412,7 @@ func TestUpkeep(t *testing.T) {
 		s.calls = nil
 		now = time.Now()
 		e = &Entry[held]{Value: held{"b", 0}, Lease: time.Minute, RecheckEvery: 10 * time.Second}
-		d.Watch(e, now, e.Lease, true)
+		d.Watch(e, mono.Of(now), e.Lease, true)
 		time.Sleep(65 * time.Second)
 		synctest.Wait()
 		d.Remove(e)
@@ -438,7 +431,7 @@ func TestUpkeepAfterASuspension(t *testing.T) {
 			now := time.Now()
 			suspend(d, now.Add(5200*time.Millisecond), time.Minute)
 			e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second, RecheckEvery: 5 * time.Second}
-			d.Watch(e, now, 10*time.Minute, renewing)
+			d.Watch(e, mono.Of(now), 10*time.Minute, renewing)
 			time.Sleep(5500 * time.Millisecond)
 			synctest.Wait()
 			d.Remove(e)
@@ -481,7 +474,7 @@ func TestSuspendDuringAnAcquireCountsOnce(t *testing.T) {
 		suspend(d, start.Add(1010*time.Millisecond), 20*time.Second)
 		keep := watch(d, "a", 0, time.Hour, false) // the watchdog ticks
 		time.Sleep(time.Second)
-		sent := time.Now()
+		sent := d.now()
 		time.Sleep(20 * time.Millisecond) // suspended for 20 s meanwhile
 		e := &Entry[held]{Value: held{"b", 0}, Lease: 30 * time.Second}
 		d.Watch(e, sent, e.Lease, true)
@@ -564,7 +557,7 @@ func TestNoHurryBeforeMaxHold(t *testing.T) {
 		d := newWatchdog(t, s)
 		now := time.Now()
 		e := &Entry[held]{Value: held{"a", 0}, Lease: 30 * time.Second, Until: mono.Of(now).Add(30 * time.Second)}
-		d.Watch(e, now, e.Lease, true)
+		d.Watch(e, mono.Of(now), e.Lease, true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(s.calls) > 3 || len(s.lost) != 1 {

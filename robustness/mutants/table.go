@@ -32,7 +32,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "renewal: not repeated after an error", in: "Watchdog.answered", suite: tests(watchdog, "TestTransientErrorsAreBorne"),
-		old: "mono.Of(now).Add(pause(e.lease()))",
+		old: "now.Add(pause(e.lease()))",
 		new: "0",
 	},
 	{
@@ -97,27 +97,37 @@ var mutants = []mutant{
 	},
 	{
 		name: "trust: a renewal counts from its receipt", in: "Watchdog.answered", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "raise(e, begun,",
-		new: "raise(e, mono.Of(now),",
+		old: "raise(e, sent,",
+		new: "raise(e, now,",
 	},
 	{
 		name: "trust: moved by a renewal without an answer", in: "Watchdog.answered", suite: tests(watchdog, "TestUnansweredRenewalsEndAtTheDeadline"),
 		old: "== Unknown:",
-		new: "== Unknown: d.raise(e, begun, lead, m.ttl)",
+		new: "== Unknown: d.raise(e, sent, m.ttl)",
 	},
 	{
 		name: "trust: a late answer lifts the semaphore's end", in: "learnObjectEnd", suite: tests(permits, "TestLateAnswersDoNotMoveTheEnd"),
-		old: "mono.Of(sent) < s.ObjectAsOf",
+		old: "sent < s.ObjectAsOf",
 		new: "false",
 	},
 	{
-		name: "trust: ignores that the host was suspended", in: "awake", suite: tests(watchdog, "TestSuspendedHostLosesItsHolds"),
-		old: "suspended > jump",
-		new: "suspended > time.Hour",
+		name: "trust: ignores that the host was suspended", in: "Watchdog.read", suite: tests(watchdog, "TestSuspendedHostLosesItsHolds"),
+		old: "mono.At(at, asleep)",
+		new: "mono.At(at, 0)",
+	},
+	{
+		name: "trust: a wall clock that is set is a suspension", in: "sleeper.find", suite: tests("internal/mono", "TestSuspensionIsMeasured"),
+		old: "asleep, measured := s.measure()",
+		new: "asleep, measured := time.Duration(0), false",
+	},
+	{
+		name: "watchdog: what a clock that is set may tell is not looked into", in: "Watchdog.lookForJump", suite: tests(watchdog, "TestWallClockThatIsSet"),
+		old: "e.check = true",
+		new: "_ = e",
 	},
 	{
 		name: "trust: an answer that comes too late", in: "untrusted", suite: tests(hold, "TestLeaseShorterThanTheWay"),
-		old: "deadline <= mono.Of(now)",
+		old: "deadline <= now",
 		new: "deadline < 0",
 	},
 	{
@@ -127,8 +137,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "trust: a nested hold is trusted beyond WithMaxHold", in: "Watch", suite: tests(owner, "TestMaxHoldOfALockInOneThatEnded"),
-		old: "d.reach(e, begun",
-		new: "d.promised(begun",
+		old: "d.reach(e, sent",
+		new: "d.Trust(sent",
 	},
 	{
 		name: "trust: a nested hold is handed out when WithMaxHold is over", in: "untrusted", suite: tests(owner, "TestMaxHoldOfALockInOneThatEnded"),
@@ -169,8 +179,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: cleaned up once, and not after the limit", in: "side.reconcile", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "!asked.Before(end)",
-		new: "!asked.Before(end) || ran",
+		old: "asked >= end",
+		new: "asked >= end || ran",
 	},
 	{
 		name: "acquire: the attempts before the granted one are forgotten", in: "acquisition.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
@@ -179,8 +189,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: a waiter forgets its unanswered attempts", in: "noteRefusal", suite: tests(hold, "TestRefusedWaiterRemembersItsSends"),
-		old: "Before(res.Sent)",
-		new: "After(time.Time{})",
+		old: "attempt.Expiry() < res.Sent",
+		new: "true",
 	},
 	{
 		name: "acquire: the refusal of an earlier call of the owner is forgotten", in: "refusedSince", suite: tests(owner, "TestRefusalOfTwoCallsOfOneOwnerThatEndTogether"),
@@ -1528,7 +1538,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "hand-over: others have no turn after it", in: "cohort.released", suite: tests(line, "TestLineRuleHandOverHoldsBack"),
-		old: "min(max(minHoldBack, holdBack*time.Since(res.Sent)), maxHoldBack)",
+		old: "min(max(minHoldBack, holdBack*mono.Now().Sub(res.Sent)), maxHoldBack)",
 		new: "0",
 	},
 	{

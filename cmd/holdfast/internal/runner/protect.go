@@ -222,11 +222,10 @@ func (w *watch) fate() string {
 	return "the command is killed (SIGKILL)"
 }
 
-// left is the time until the lock can be somebody else's. After a suspension
-// the clocks differ; the worse one counts.
+// left is the time until the lock can be somebody else's.
 func (w *watch) left() time.Duration {
-	now, end := time.Now(), w.trusted.Add(w.margin())
-	return min(end.Sub(now), end.Round(0).Sub(now.Round(0)))
+	w.look() // the host may have been suspended
+	return time.Until(w.trusted.Add(w.margin()))
 }
 
 // stop ends the command: with SIGTERM, and after the grace with SIGKILL. If it
