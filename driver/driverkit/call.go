@@ -2,6 +2,7 @@ package driverkit
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -103,11 +104,19 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 	return nil, err
 }
 
-// noteSilence notes that a caller leaves whose batch is under way.
+// noteSilence notes that a caller leaves whose batch is under way. Where all that can run takes long to get a turn, the
+// reply may be there, and wait for its reader to have one.
 func (g *Group) noteSilence(b *batch) {
-	if time.Since(b.since) >= unanswered {
+	if time.Since(b.since) >= unanswered && turn() < slowReply {
 		g.Doubt.raise(b.epoch.Load())
 	}
+}
+
+// turn returns how long it takes until all that can run has had a turn.
+func turn() time.Duration {
+	start := time.Now()
+	runtime.Gosched()
+	return time.Since(start)
 }
 
 // result returns the result of a call that has ended, and frees its memory.

@@ -39,7 +39,8 @@
 //
 // A group trusts the client's connections until a call was sent and not answered, or was refused by a
 // server that is not the primary, or not yet. A caller that leaves after 200 ms was not answered; nor was one whose call was
-// not even sent, for want of a connection. The
+// not even sent, for want of a connection. In a process that is too busy to read, where all that can run
+// takes 100 ms for a turn, that says nothing. The
 // group then calls the adapter's renew function before it sends the next call; others wait for
 // that. What comes late of calls that were sent before raises no doubt again.
 //

@@ -3,6 +3,8 @@ package driverkit
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -135,4 +137,32 @@ func TestClosed(t *testing.T) {
 			t.Error("not after a second")
 		}
 	})
+}
+
+// Where all that can run takes long for a turn, an answer may wait for its reader: that none was read says nothing of connections.
+func TestBusyProcessRaisesNoDoubt(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var stop atomic.Bool
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	defer stop.Store(true)
+	for range 30 { // for 10 ms each
+		busy.Go(func() {
+			for !stop.Load() {
+			}
+		})
+	}
+	silent := make(chan struct{})
+	defer close(silent)
+	g := NewGroup(func(calls []*Call) {
+		calls[0].Sending()
+		<-silent
+		calls[0].End(nil, errUnanswered)
+	}, nil, func() { t.Error("the connections are in doubt") })
+	ctx, cancel := context.WithTimeout(t.Context(), 2*unanswered)
+	defer cancel()
+	if _, err := g.Eval(ctx, callOf("k")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	g.Doubt.Resolve(g.renew)
 }

@@ -29,6 +29,8 @@ type Attempt struct {
 	// done is closed when outcome is set; nil if it was when the call returned.
 	done chan struct{}
 	told bool // the driver has told late what came of it; guarded by mu
+	// whenAnswered is called if the driver tells a reply; nil: nobody asked for it. Guarded by mu.
+	whenAnswered func(Result)
 	// outcome is written under mu if the driver tells it late. Nobody writes it after done
 	// is closed, and nobody reads it before.
 	outcome
@@ -42,29 +44,34 @@ type outcome struct {
 	why          error // it was given up, if it was
 }
 
-// attempt begins an attempt that the server does nothing with after timeout, which is due.
-func (c *Caller) attempt(r script.Request, timeout time.Duration) (a *Attempt, due time.Time) {
+// attempt begins an attempt that the server does nothing with after timeout.
+func (c *Caller) attempt(r script.Request, timeout time.Duration) (a *Attempt, now time.Time) {
 	now, clock := time.Now(), c.clocks.Of(c.Slot(r.Keys[0])) // all keys have one slot
 	sent := mono.Of(now)
-	return &Attempt{clock: clock, sent: sent, timeout: timeout, limit: clock.Limit(sent, timeout)}, now.Add(timeout)
+	return &Attempt{clock: clock, sent: sent, timeout: timeout, limit: clock.Limit(sent, timeout)}, now
 }
 
 // Once sends a request once, on the calling goroutine. No replica acknowledges it. The error is the driver's, ctx's
 // cause, or [ErrNoAnswer]. If the attempt may have an effect all the same, it is in
 // [Result.Unknown].
 func (c *Caller) Once(ctx context.Context, r script.Request, timeout time.Duration) Result {
-	return c.once(ctx, r, timeout, false)
+	return c.once(ctx, r, timeout, timeout, false)
 }
 
-// once is Once. The attempt may end with Config.Closing, too.
-func (c *Caller) once(ctx context.Context, r script.Request, timeout time.Duration, endsAtClosing bool) Result {
+// OnceWithin is Once with an answer that is awaited for patience, to a request that may have its effect for timeout.
+func (c *Caller) OnceWithin(ctx context.Context, r script.Request, patience, timeout time.Duration) Result {
+	return c.once(ctx, r, patience, timeout, false)
+}
+
+// once is OnceWithin. The attempt may end with Config.Closing, too.
+func (c *Caller) once(ctx context.Context, r script.Request, patience, timeout time.Duration, endsAtClosing bool) Result {
 	if !c.config.Tasks.Begin() {
 		return Result{Err: lockerr.Closed}
 	}
 	defer c.config.Tasks.End()
-	a, due := c.attempt(r, timeout)
+	a, now := c.attempt(r, timeout)
 	a.bound.endsAtClosing = endsAtClosing
-	c.bounds.begin(ctx, &a.bound, due)
+	c.bounds.begin(ctx, &a.bound, now.Add(patience))
 	found := c.run(r, a, a)
 	found.why = c.bounds.finish(&a.bound)
 	res := a.result(&found)
@@ -105,11 +112,45 @@ func (a *Attempt) giveUp(found outcome) {
 func (a *Attempt) Tell(raw any, err error) {
 	found := a.read(raw, err)
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.outcome, a.told = found, true
 	if a.done != nil {
 		close(a.done)
 	}
+	f := a.whenAnswered
+	a.mu.Unlock()
+	if f != nil && err == nil {
+		f(a.result(&found))
+	}
+}
+
+// WhenAnswered has f called, once, with the reply to an attempt that was given up, if there is one: now, or when the
+// driver tells it, on the driver's goroutine. So f does not block.
+func (a *Attempt) WhenAnswered(f func(Result)) {
+	if a.tells(f) {
+		return
+	}
+	if res, ok := a.answered(); ok {
+		f(res)
+	}
+}
+
+// tells reports whether the driver has yet to tell what came of the attempt. Then f is called.
+func (a *Attempt) tells(f func(Result)) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.Pending() {
+		return false
+	}
+	a.whenAnswered = f
+	return true
+}
+
+// answered returns the reply to an attempt that was given up, if it has come by now.
+func (a *Attempt) answered() (res Result, ok bool) {
+	if a.Pending() || a.err != nil {
+		return res, false
+	}
+	return a.result(&a.outcome), true
 }
 
 // read makes of a driver's answer what it says.
@@ -126,8 +167,9 @@ func (a *Attempt) read(raw any, err error) (found outcome) {
 // apart sends a request once, on a goroutine of its own: its outcome is known, and
 // waited for by Close, when nobody waits for the answer any more.
 func (c *Caller) apart(ctx context.Context, r script.Request, timeout time.Duration) (res Result) {
-	a, due := c.attempt(r, timeout)
+	a, now := c.attempt(r, timeout)
 	a.done = make(chan struct{})
+	due := now.Add(timeout)
 	if c.replicated(r) {
 		due = due.Add(c.config.AckTimeout)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -136,7 +137,7 @@ func (c *Caller) DoBriefly(
 	}
 	r := c.begin()
 	r.reporter = to
-	pause, again := r.goesOn(ctx, c.once(ctx, request, patience, true))
+	pause, again := r.goesOn(ctx, c.once(ctx, request, patience, patience, true))
 	if !again {
 		return r.Result
 	}
@@ -197,19 +198,7 @@ func (r *repetition) goesOn(ctx context.Context, one Result) (pause time.Duratio
 	}
 	switch {
 	case one.Err != nil:
-		r.failed(ctx, one)
-		r.Unknown = append(r.Unknown, one.Unknown...)
-		if !r.WorthRepeating() || !time.Now().Add(r.pause).Before(r.end) {
-			return 0, false
-		}
-		if r.reporter != nil && r.LastFailure != nil {
-			r.reporter.Failing(r.LastFailure)
-		}
-		if !errors.Is(one.Err, ErrNoAnswer) { // else it has waited already
-			pause = r.pause
-			r.pause = min(2*r.pause, LongestPause)
-		}
-		return pause, true
+		return r.afterFailure(ctx, one)
 	case one.Reply.Code == script.Late && r.lates < lateReplies && time.Now().Before(r.end):
 		r.lates++
 		return 0, true
@@ -223,6 +212,38 @@ func (r *repetition) goesOn(ctx context.Context, one Result) (pause time.Duratio
 		r.Result = one
 		return 0, false
 	}
+}
+
+// afterFailure is goesOn after an attempt that has failed.
+func (r *repetition) afterFailure(ctx context.Context, one Result) (pause time.Duration, again bool) {
+	r.failed(ctx, one)
+	r.Unknown = append(r.Unknown, one.Unknown...)
+	if r.answeredLate() {
+		return 0, false
+	}
+	if !r.WorthRepeating() || !time.Now().Add(r.pause).Before(r.end) {
+		return 0, false
+	}
+	if r.reporter != nil && r.LastFailure != nil {
+		r.reporter.Failing(r.LastFailure)
+	}
+	if !errors.Is(one.Err, ErrNoAnswer) { // else it has waited already
+		pause = r.pause
+		r.pause = min(2*r.pause, LongestPause)
+	}
+	return pause, true
+}
+
+// answeredLate reports whether an attempt that was given up has been answered meanwhile: that is the call's result.
+func (r *repetition) answeredLate() bool {
+	for i, a := range r.Unknown {
+		if res, ok := a.answered(); ok && res.Reply.Code != script.Late {
+			res.Unknown = slices.Delete(r.Unknown, i, i+1)
+			r.Result = res
+			return true
+		}
+	}
+	return false
 }
 
 // failed records a failed attempt. If the context ended it, the attempt counts as a failure only if the driver had a reason of

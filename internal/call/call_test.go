@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/faketime"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/tasks"
 )
@@ -341,6 +343,147 @@ func TestSlowPublishCommand(t *testing.T) {
 		}
 		if err := group.Wait(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// slowReader is a driver that reads each answer after a while, whoever waits for it; the last one is for all further calls.
+type slowReader struct {
+	server
+
+	reads []time.Duration
+}
+
+func (s *slowReader) Eval(ctx context.Context, c driver.Call) (any, error) {
+	s.mu.Lock()
+	read := s.reads[min(len(s.calls), len(s.reads)-1)]
+	s.calls = append(s.calls, c)
+	s.mu.Unlock()
+	return driver.Run(ctx, c, func() (any, error) {
+		time.Sleep(read)
+		return []any{int64(script.Done), time.Now().UnixMilli()}, nil
+	})
+}
+
+// readingSlowly runs f with a caller whose timeout is 3 s, so an attempt has one.
+func readingSlowly(t *testing.T, f func(t *testing.T, c *Caller, s *slowReader), reads ...time.Duration) {
+	t.Helper()
+	faketime.Test(t, func(t *testing.T) {
+		s := &slowReader{reads: reads}
+		var group tasks.Group
+		f(t, New(Config{Driver: s, Tasks: &group, Life: t.Context(), Closing: t.Context(), Timeout: 3 * time.Second}), s)
+		time.Sleep(time.Hour) // until all have been read
+		if err := group.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An answer counts though it is read when another attempt is under way: from when its own attempt was sent.
+func TestAnswerThatIsReadLate(t *testing.T) {
+	do := map[string]func(ctx context.Context, c *Caller) Result{
+		"Do": func(ctx context.Context, c *Caller) Result { return c.Do(ctx, request, nil) },
+		"DoBriefly": func(ctx context.Context, c *Caller) Result {
+			return c.DoBriefly(ctx, time.Second, func() context.Context { return ctx }, request, nil)
+		},
+	}
+	for name, do := range do {
+		t.Run(name, func(t *testing.T) {
+			readingSlowly(t, func(t *testing.T, c *Caller, s *slowReader) {
+				start, began := mono.Now(), time.Now()
+				r := do(t.Context(), c)
+				if !r.Has(script.Done) || r.Sent != start || len(r.Unknown) != 1 || s.sent() != 2 || r.LastFailure != nil {
+					t.Errorf("%+v, sent %v after the start; %d sent", r, r.Sent.Sub(start), s.sent())
+				}
+				if took := time.Since(began); took > 2*time.Second+time.Millisecond {
+					t.Errorf("after %v", took)
+				}
+			}, 1500*time.Millisecond, time.Minute)
+		})
+	}
+}
+
+// Who asks for it is told the answer to an attempt that was given up, once, whether it comes before or after; of others, nothing.
+func TestWhenAnswered(t *testing.T) {
+	for name, row := range map[string]struct {
+		read, asks time.Duration // when
+		told       int32
+	}{
+		"later": {5 * time.Second, time.Second, 1}, "before": {2 * time.Second, 4 * time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			readingSlowly(t, func(t *testing.T, c *Caller, _ *slowReader) {
+				start := mono.Now()
+				var told atomic.Int32
+				r := c.Once(t.Context(), request, time.Second)
+				if !errors.Is(r.Err, ErrNoAnswer) || len(r.Unknown) != 1 {
+					t.Fatalf("%+v", r)
+				}
+				time.Sleep(row.asks - time.Second)
+				r.Unknown[0].WhenAnswered(func(late Result) {
+					if told.Add(1); !late.Has(script.Done) || late.Sent != start {
+						t.Errorf("told %+v", late)
+					}
+				})
+				time.Sleep(10 * time.Second)
+				if n := told.Load(); n != row.told {
+					t.Errorf("told %d times", n)
+				}
+			}, row.read)
+		})
+	}
+}
+
+// A request may have its effect for longer than its answer is awaited.
+func TestOnceWithin(t *testing.T) {
+	readingSlowly(t, func(t *testing.T, c *Caller, s *slowReader) {
+		start, now := time.Now(), time.Now().UnixMilli()
+		r := c.OnceWithin(t.Context(), request, time.Second, 5*time.Second)
+		if took := time.Since(start); !errors.Is(r.Err, ErrNoAnswer) || took != time.Second {
+			t.Errorf("%+v after %v", r, took)
+		}
+		if limit, err := strconv.ParseInt(s.calls[0].Args[0], 10, 64); err != nil || limit < now+5000 || limit > now+6000 {
+			t.Errorf("limit %d after now, %v", limit-now, err)
+		}
+	}, time.Minute)
+}
+
+// reader is a driver whose answers can be read when the time of an attempt is over, and not before.
+type reader struct {
+	server
+
+	reads chan struct{}
+}
+
+func (r *reader) Eval(ctx context.Context, _ driver.Call) (any, error) {
+	select {
+	case <-r.reads:
+		return []any{int64(script.Done), time.Now().UnixMilli()}, nil
+	case <-ctx.Done():
+		return nil, driver.ConnectionError(ctx.Err(), false)
+	}
+}
+
+// A goroutine that is about to read an answer has its turn before the attempt is given up.
+func TestAttemptWaitsForReaders(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	faketime.Test(t, func(t *testing.T) {
+		r := &reader{reads: make(chan struct{})}
+		var group tasks.Group
+		c := New(Config{Driver: r, Tasks: &group, Life: t.Context(), Closing: t.Context(), Timeout: 3 * time.Second})
+		for range 100 {
+			var all sync.WaitGroup
+			all.Go(func() {
+				time.Sleep(time.Second)
+				select {
+				case r.reads <- struct{}{}:
+				default: // nobody waits any more
+				}
+			})
+			if res := c.Once(t.Context(), request, time.Second); !res.Has(script.Done) {
+				t.Fatalf("%+v", res)
+			}
+			all.Wait()
 		}
 	})
 }

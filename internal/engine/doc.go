@@ -117,6 +117,7 @@
 // the release is repeated until Redis answers or the key has gone. A renewal that is answered
 // after its hold has ended changes nothing. A loss is told once, to every hold of the run.
 //
-// An answer that comes late is told to its attempt (call.Attempt.Tell). freeTurn's goroutine looks
-// at it; nobody else waits for it.
+// An answer that comes late is told to its attempt (call.Attempt.Tell). A renewal's raises the deadline yet, on the
+// driver's goroutine, if the run that it was sent for is still watched. freeTurn's goroutine looks
+// at the others; nobody else waits for them.
 package engine

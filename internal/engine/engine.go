@@ -129,7 +129,7 @@ func New(config Config) *Engine {
 	})
 	e.watchdog = watchdog.New(watchdog.Config[*side, group]{
 		Group: groupOf, Weight: weightOf, Renew: e.renew, Lost: lost, LongHeld: longHeld, LongHeldAfter: listenAfter,
-		Timeout: config.Timeout / 3, Silence: call.ErrNoAnswer, Margin: config.Margin,
+		Timeout: config.Timeout / 3, Margin: config.Margin,
 	})
 	e.hub = wakeup.New(config.Driver.Listen)
 	e.line.engine, e.line.common = e, protocol.GrantChannel(e.ID, "", false)

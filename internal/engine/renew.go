@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -29,21 +28,24 @@ func groupOf(s *side) group {
 // weightOf is how many places of a batch a side's renewals take.
 func weightOf(s *side) int { return s.lock.HoldRequests().Weight(watchdog.BatchSize) }
 
-// renew sends one batch for the watchdog. It returns when ctx ends; what arrives after that does nothing.
+// renew sends one batch for the watchdog, which is told late what arrives too late for it.
 //
 // While a cluster moves the batch's slot, some of its locks are here and some there, and neither node renews them all: they
 // are renewed one by one.
-func (e *Engine) renew(ctx context.Context, g group, batch []watchdog.Renewal[*side]) []watchdog.Answer {
+func (e *Engine) renew(ctx context.Context, in watchdog.Time, g group, batch []watchdog.Renewal[*side]) []watchdog.Answer {
 	e.Presence.WriteIfDue(mono.Now())
-	answers, err := e.renewTogether(ctx, g, batch)
+	began := mono.Now()
+	answers, err := e.renewTogether(ctx, in, g, batch)
 	if len(batch) == 1 || !moving(err) {
 		return answers
 	}
 	answers = make([]watchdog.Answer, len(batch))
+	gone := mono.Now().Sub(began)
+	in.Patience, in.Left = in.Patience-gone, in.Left-gone
 	var all sync.WaitGroup
 	for i := range batch {
 		all.Go(func() {
-			one, _ := e.renewTogether(ctx, g, batch[i:i+1]) // why it failed has been noted
+			one, _ := e.renewTogether(ctx, in, g, batch[i:i+1]) // why it failed has been noted
 			answers[i] = one[0]
 		})
 	}
@@ -52,16 +54,9 @@ func (e *Engine) renew(ctx context.Context, g group, batch []watchdog.Renewal[*s
 }
 
 // renewTogether sends one batch as one call. An error is why nothing is known of any.
-func (e *Engine) renewTogether(ctx context.Context, g group, batch []watchdog.Renewal[*side]) (answers []watchdog.Answer, err error) {
-	answers = make([]watchdog.Answer, len(batch))
-	var res call.Result
-	defer func() {
-		for i, one := range batch {
-			if answers[i] != watchdog.Gone {
-				one.Entry.Value.noteRenewal(err, res.Err == nil || len(res.Unknown) > 0)
-			}
-		}
-	}()
+func (e *Engine) renewTogether(
+	ctx context.Context, in watchdog.Time, g group, batch []watchdog.Renewal[*side],
+) (answers []watchdog.Answer, err error) {
 	all := script.Request{Script: g.script}
 	for _, one := range batch {
 		s := one.Entry.Value
@@ -70,11 +65,34 @@ func (e *Engine) renewTogether(ctx context.Context, g group, batch []watchdog.Re
 		all.Keys = append(all.Keys, request.Keys...)
 		all.Args = append(all.Args, request.Args...)
 	}
-	deadline, _ := ctx.Deadline()
-	res = e.Calls.Once(ctx, all, time.Until(deadline))
+	res := e.Calls.OnceWithin(ctx, all, in.Patience, max(in.Patience, min(in.Left, e.Timeout)))
 	for _, one := range batch {
 		one.Entry.Value.answered(one.TTL, res.Err == nil)
 	}
+	answers, err = readRenewals(batch, res)
+	for i, one := range batch {
+		if answers[i] != watchdog.Gone {
+			one.Entry.Value.noteRenewal(err, res.Err == nil || len(res.Unknown) > 0)
+		}
+	}
+	for _, attempt := range res.Unknown {
+		attempt.WhenAnswered(func(late call.Result) { e.renewedLate(batch, late) })
+	}
+	return answers, err
+}
+
+// renewedLate tells the watchdog what Redis has answered to a renewal that was given up. An answer that cannot be read says as
+// little as none.
+func (e *Engine) renewedLate(batch []watchdog.Renewal[*side], res call.Result) {
+	if answers, err := readRenewals(batch, res); err == nil {
+		e.watchdog.AnsweredLate(batch, res.Sent, answers)
+	}
+}
+
+// readRenewals reads what is known of each renewal of a batch, and puts into effect what it says of more than that. An error is
+// why nothing is known of any.
+func readRenewals(batch []watchdog.Renewal[*side], res call.Result) (answers []watchdog.Answer, err error) {
+	answers = make([]watchdog.Answer, len(batch))
 	switch {
 	case res.Err != nil:
 		return answers, res.Err

@@ -16,6 +16,11 @@
 // under way. Lost and removed are final: an answer that comes later changes
 // nothing, so a renewal can neither outlive its hold nor end the next one.
 //
+// An answer in time counts, however late it is read: a renewal that was given up may yet be answered, while
+// others are under way, and a busy process reads late. "Held" then raises the deadline as ever, from when that
+// renewal was sent, if that is further than what is known. "Gone" may be out of date by then, so Redis is asked
+// again. A renewal has no effect in Redis after the deadline with which it was sent.
+//
 // What an entry stands for may end whatever is renewed, as permits do with their semaphore:
 // SetUntil says when. The nearer that end is, the more often it is
 // asked about: it may have moved, and nobody said so.
@@ -31,7 +36,7 @@
 //
 // The watchdog has one goroutine, which starts with the first entry and owns the
 // heap's timer. It never does I/O: each batch of renewals is sent from a
-// goroutine of its own, which ends with its answer or its timeout, so a server
+// goroutine of its own, which ends with its answer or its patience, so a server
 // that does not answer delays nobody else's renewals. An entry has at most one
 // renewal under way. Stop ends and awaits all of them.
 //
@@ -44,7 +49,7 @@
 //
 // "Unknown" leaves the deadline where it is and the renewal is repeated soon,
 // until the deadline. "Gone" ends the entry at once, whatever came of the rest of its batch. An
-// answer after the timeout is ignored. Stop leaves the entries as they are: nobody renews them
+// answer that comes after Renew has returned is told by AnsweredLate, on any goroutine. Stop leaves the entries as they are: nobody renews them
 // any more, and nobody is told.
 //
 // # Time

@@ -2,7 +2,6 @@ package watchdog
 
 import (
 	"container/heap"
-	"context"
 	"math/bits"
 	"time"
 
@@ -140,18 +139,20 @@ func (d *Watchdog[V, G]) lookForJump() {
 // send renews one batch, in a goroutine of its own.
 func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 	batch := make([]Renewal[V], len(members))
-	timeout := d.config.Timeout
+	in, first := Time{Patience: d.config.Timeout}, members[0].entry
 	d.mu.Lock()
 	for i, m := range members {
 		batch[i] = Renewal[V]{Entry: m.entry, TTL: m.ttl}
-		timeout = min(timeout, d.patience(m.entry))
+		in.Patience = min(in.Patience, d.patience(m.entry))
+		if m.entry.deadline < first.deadline {
+			first = m.entry
+		}
 	}
+	in.Left = first.deadline.Sub(d.now())
 	d.mu.Unlock()
 	d.wg.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(d.ctx, timeout, d.config.Silence)
-		defer cancel()
 		sent := d.now()
-		d.answered(members, sent, d.config.Renew(ctx, group, batch))
+		d.answered(members, sent, d.config.Renew(d.ctx, in, group, batch))
 	})
 }
 
@@ -195,6 +196,27 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent mono.Time, answers []
 	for _, e := range gone {
 		d.config.Lost(e, NotHeld)
 	}
+}
+
+// AnsweredLate puts answers into effect that have come after Renew has returned, to renewals that Redis was sent at sent. A
+// lock that was held then lives for as long as was asked for. Of one that was not, Redis is asked again: what has been
+// asked since may have been answered otherwise.
+func (d *Watchdog[V, G]) AnsweredLate(batch []Renewal[V], sent mono.Time, answers []Answer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, one := range batch {
+		e := one.Entry
+		switch {
+		case e.state != watched:
+			continue
+		case answers[i] == Held && one.TTL > 0:
+			d.raise(e, sent, one.TTL)
+		case answers[i] == Gone:
+			e.check = true
+		}
+		heap.Fix(&d.heap, e.index)
+	}
+	d.signal()
 }
 
 // pause is how long to wait before a failed renewal is repeated. It is longer

@@ -56,6 +56,15 @@ type Renewal[V any] struct {
 	TTL time.Duration
 }
 
+// Time is what a batch has.
+type Time struct {
+	// Patience is how long its answer is awaited.
+	Patience time.Duration
+	// Left is how long it is until the first of its entries is lost. A renewal that has its effect later
+	// would keep a lock that nobody holds.
+	Left time.Duration
+}
+
 // Config is what a [Watchdog] works with. All fields are required.
 type Config[V any, G comparable] struct {
 	// Group is the group of a value: those of one group may be renewed in one call.
@@ -63,8 +72,9 @@ type Config[V any, G comparable] struct {
 	// Weight is how many of the [BatchSize] places of a batch a value takes; one that takes more goes alone.
 	Weight func(value V) int
 	// Renew sends one batch of one group, and returns what is known of each. It returns
-	// when ctx ends.
-	Renew func(ctx context.Context, group G, batch []Renewal[V]) []Answer
+	// when ctx ends, or when no answer has come in time. What comes after that it may pass
+	// to [Watchdog.AnsweredLate].
+	Renew func(ctx context.Context, in Time, group G, batch []Renewal[V]) []Answer
 	// Lost is told once for each entry that is lost.
 	Lost func(e *Entry[V], reason Reason)
 	// LongHeld is told once for each entry that has been watched for LongHeldAfter.
@@ -73,8 +83,6 @@ type Config[V any, G comparable] struct {
 	LongHeldAfter time.Duration
 	// Timeout is how long an answer to a renewal is waited for, at most.
 	Timeout time.Duration
-	// Silence is the cause of Renew's context then.
-	Silence error
 	// Margin is subtracted from every deadline.
 	Margin time.Duration
 }

@@ -48,7 +48,9 @@ func newWatchdog(t *testing.T, s *server) *watchdog {
 	d := New(Config[held, int]{
 		Group:  func(w held) int { return w.group },
 		Weight: func(held) int { return 1 },
-		Renew: func(ctx context.Context, _ int, batch []Renewal[held]) []Answer {
+		Renew: func(ctx context.Context, in Time, _ int, batch []Renewal[held]) []Answer {
+			ctx, cancel := context.WithTimeout(ctx, in.Patience)
+			defer cancel()
 			s.mu.Lock()
 			s.calls = append(s.calls, time.Since(s.start))
 			for _, r := range batch {
@@ -562,6 +564,108 @@ func TestNoHurryBeforeMaxHold(t *testing.T) {
 		synctest.Wait()
 		if len(s.calls) > 3 || len(s.lost) != 1 {
 			t.Errorf("renewed at %v, lost: %v", s.calls, s.lost)
+		}
+	})
+}
+
+// late is an answer to a renewal of one entry, which comes when nobody waits for it any more.
+func late(d *watchdog, e *Entry[held], sent mono.Time, answer Answer) {
+	d.AnsweredLate([]Renewal[held]{{Entry: e, TTL: e.Lease}}, sent, []Answer{answer})
+}
+
+// An answer that comes late says what one in time says: the lease counts from when the renewal was sent.
+func TestLateAnswer(t *testing.T) {
+	silent := func(ctx context.Context, _ []Renewal[held]) ([]bool, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	faketime.Test(t, func(t *testing.T) {
+		s := &server{answer: silent}
+		d := newWatchdog(t, s)
+		start := mono.Now()
+		e := watch(d, "a", 0, 9*time.Second, true)
+		time.Sleep(8 * time.Second)
+		for _, sent := range []time.Duration{5 * time.Second, 3 * time.Second} { // the later one is read first
+			late(d, e, start.Add(sent), Held)
+			if want := d.Trust(start.Add(5*time.Second), e.Lease); d.Deadline(e) != want {
+				t.Errorf("deadline %v off", d.Deadline(e).Sub(want))
+			}
+		}
+		time.Sleep(7 * time.Second)
+		synctest.Wait()
+		if want := []string{"13.908s a: " + fmt.Sprint(Unanswered)}; !slices.Equal(s.lost, want) {
+			t.Errorf("lost %q, want %q", s.lost, want)
+		}
+		late(d, e, mono.Now(), Held)
+		late(d, e, mono.Now(), Gone)
+		time.Sleep(10 * time.Second)
+		if len(s.lost) != 1 || d.Deadline(e).Sub(start) != 13908*time.Millisecond {
+			t.Errorf("what was lost has come back: %q", s.lost)
+		}
+	})
+}
+
+// That a lock is not held, as a late answer says, may be otherwise by now: Redis is asked again, at once.
+func TestLateAnswerThatItIsGone(t *testing.T) {
+	for _, gone := range []bool{true, false} {
+		faketime.Test(t, func(t *testing.T) {
+			s := &server{answer: func(_ context.Context, batch []Renewal[held]) ([]bool, error) {
+				return slices.Repeat([]bool{!gone}, len(batch)), nil
+			}}
+			d := newWatchdog(t, s)
+			e := watch(d, "a", 0, 9*time.Second, true)
+			time.Sleep(time.Second)
+			late(d, e, mono.Now(), Gone)
+			synctest.Wait()
+			if len(s.calls) != 1 || len(s.lost) > 0 != gone || d.Remove(e) == gone {
+				t.Errorf("gone: %t; calls %v, lost %q", gone, s.calls, s.lost)
+			}
+		})
+	}
+}
+
+// An answer that comes after Stop, or of an entry that was removed, says nothing to anybody.
+func TestLateAnswerAfterTheEnd(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		s := &server{answer: allHeld}
+		d := newWatchdog(t, s)
+		removed, left := watch(d, "removed", 0, 9*time.Second, true), watch(d, "left", 0, 9*time.Second, true)
+		deadline := d.Deadline(removed)
+		time.Sleep(time.Second)
+		d.Remove(removed)
+		late(d, removed, mono.Now(), Held)
+		late(d, removed, mono.Now(), Gone)
+		d.Stop()
+		late(d, left, mono.Now(), Gone)
+		time.Sleep(time.Hour)
+		if d.Deadline(removed) != deadline || len(s.lost) > 0 || len(s.calls) > 0 {
+			t.Errorf("deadline moved by %v, lost %q, calls %v", d.Deadline(removed).Sub(deadline), s.lost, s.calls)
+		}
+	})
+}
+
+// A renewal is to have no effect after the first of its batch is lost.
+func TestRenewalsSayHowLongTheyMatter(t *testing.T) {
+	faketime.Test(t, func(t *testing.T) {
+		s := &server{answer: func(ctx context.Context, _ []Renewal[held]) ([]bool, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		d := newWatchdog(t, s)
+		renew, start := d.config.Renew, mono.Now()
+		first := &Entry[held]{Value: held{name: "first"}, Lease: 9 * time.Second}
+		calls := 0
+		d.config.Renew = func(ctx context.Context, in Time, group int, batch []Renewal[held]) []Answer {
+			if calls++; mono.Now().Add(in.Left) != d.Deadline(first) {
+				t.Errorf("%v left after %v", in.Left, mono.Now().Sub(start))
+			}
+			return renew(ctx, in, group, batch)
+		}
+		d.Watch(first, start, first.Lease, true)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if calls < 2 {
+			t.Errorf("%d calls", calls)
 		}
 	})
 }

@@ -66,7 +66,7 @@ var mutants = []mutant{
 		new: "e.Lease / 2",
 	},
 	{
-		name: "renewal: who does not hold the lock is renewed", in: "renewTogether", suite: tests(hold, "TestDeletedKeyIsNoticedAtTheNextRenewal"),
+		name: "renewal: who does not hold the lock is renewed", in: "readRenewals", suite: tests(hold, "TestDeletedKeyIsNoticedAtTheNextRenewal"),
 		old: "count > 0",
 		new: "count >= 0",
 	},
@@ -124,6 +124,26 @@ var mutants = []mutant{
 		name: "watchdog: what a clock that is set may tell is not looked into", in: "Watchdog.lookForJump", suite: tests(watchdog, "TestWallClockThatIsSet"),
 		old: "e.check = true",
 		new: "_ = e",
+	},
+	{
+		name: "trust: an answer that is read late does not count", in: "Watchdog.AnsweredLate", suite: tests(watchdog, "TestLateAnswer"),
+		old: "d.raise(e, sent, one.TTL)",
+		new: "_ = sent",
+	},
+	{
+		name: "trust: an answer that is read late ends a hold", in: "Watchdog.AnsweredLate", suite: tests(watchdog, "TestLateAnswerThatItIsGone"),
+		old: "e.check = true",
+		new: "e.deadline = 1",
+	},
+	{
+		name: "trust: a renewal takes effect after the hold is lost", in: "Engine.renewTogether", suite: tests(hold, "TestLateRenewalsDoNotOutliveTrust"),
+		old: "min(in.Left, e.Timeout)",
+		new: "10*e.Timeout",
+	},
+	{
+		name: "call: an attempt is given up before its answer can be read", in: "bounds.expire", suite: tests("internal/call", "TestAttemptWaitsForReaders"),
+		old: "range turns",
+		new: "range 0 * turns",
 	},
 	{
 		name: "trust: an answer that comes too late", in: "untrusted", suite: tests(hold, "TestLeaseShorterThanTheWay"),
@@ -611,9 +631,9 @@ var mutants = []mutant{
 		new: "Cuts: false",
 	},
 	{
-		name: "errors: a renewal without an answer is told as the caller's deadline", in: "engine.New", suite: tests(hold, "TestALossIsNotTheCallersDeadline"),
-		old: "Silence: call.ErrNoAnswer, ",
-		new: "",
+		name: "errors: a renewal without an answer is told as the caller's deadline", in: "bounds.expire", suite: tests(hold, "TestALossIsNotTheCallersDeadline"),
+		old: "s.giveUp(b, ErrNoAnswer)",
+		new: "s.giveUp(b, context.DeadlineExceeded)",
 	},
 	{
 		name: "owner: the next hold hides from Unlock that the lock was taken", in: "lostBefore", suite: tests(owner, "TestUnlockOfWhatWasTakenBesideTheNextHold"),

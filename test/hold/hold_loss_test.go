@@ -24,7 +24,7 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 			"requests lost": {LoseRequest: true},
 			"replies lost":  {LoseReply: true},
 			"refused":       {Refuse: errors.New("connection refused")},
-			"delayed":       {DelayRequest: min(2*lease, 3*time.Second)},
+			"delayed":       {DelayRequest: min(2*lease, 9*time.Second)},
 		}, func(s *stage, fault memdriver.Fault) {
 			h := s.lock()
 			kit.All(s.d, fault)
@@ -49,6 +49,29 @@ func TestUnansweredRenewalsAreToldBeforeTheKeyExpires(t *testing.T) {
 			}
 		}, holdfast.WithLease(lease))
 	}
+}
+
+// What Redis did in time counts, however late its reply is read, or the request has arrived: the lease begins anew when that was sent.
+func TestLateRepliesKeepTheHold(t *testing.T) {
+	rows(t, kinds, map[string]memdriver.Fault{
+		"reply read late":       {DelayReply: 3 * time.Second},
+		"reply read very late":  {DelayReply: 5 * time.Second},
+		"request held up":       {DelayRequest: 3 * time.Second},
+		"both":                  {DelayRequest: 2 * time.Second, DelayReply: 2 * time.Second},
+		"reply within patience": {DelayReply: time.Second},
+	}, func(s *stage, fault memdriver.Fault) {
+		h := s.lock()
+		kit.All(s.d, fault)
+		for range 100 {
+			time.Sleep(time.Second)
+			if left := time.Until(h.Deadline()); left > s.Lives(h.Owner()) {
+				s.Fatalf("it is trusted for %v, and its key lives for %v", left, s.Lives(h.Owner()))
+			}
+		}
+		s.trusts(h)
+		s.d.SetFaults(nil)
+		s.Unlock(h)
+	}, holdfast.WithLease(9*time.Second))
 }
 
 // A renewal that arrives after its holder lost trust does not keep the lock.
