@@ -24,10 +24,12 @@
 // certain that the script did not run; a lost reply is never certain. Transient is false if the error cannot
 // pass, such as that of a client that the program has closed.
 //
-// A connection that is dead, or leads to the wrong server, costs one call. After a call that was sent
-// and not answered, and after one that was refused with READONLY, LOADING or MASTERDOWN, the next call to that
-// server uses a new connection, or one that has answered since: idle connections of the client may be
-// as dead. Callers repeat, so it is they who need that. As long as nothing has failed, an
+// A connection that is dead, or leads to the wrong server, costs one call. A call that was sent
+// and not answered, or was refused with READONLY, LOADING or MASTERDOWN, puts the connections to that server in doubt: idle
+// connections of the client may be as dead. A doubt ends with an answer: a connection in doubt carries calls again when it has
+// answered since and leads to a primary, never because time has passed. Until then calls use a new connection, or one that has
+// answered since; if there is none, they may use any. An adapter that probes a connection bounds the probe, and starts none without
+// a call. Callers repeat, so it is they who need that. As long as nothing has failed, an
 // adapter makes no connection for it, and sends no command.
 //
 // EvalReplicated promises all that Eval does, and sends WAIT behind the script,

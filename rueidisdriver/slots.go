@@ -68,11 +68,19 @@ func (d *Driver) node(addr string) *node {
 	return n
 }
 
+// knownNode returns the node at an address, or nil if the client does not know it.
+func (d *Driver) knownNode(addr string) *node {
+	if _, known := d.client.Nodes()[addr]; !known {
+		return nil
+	}
+	return d.node(addr)
+}
+
 // nodeInDoubt returns the node in charge of a call on a cluster if the call's slot is in doubt; nil: it is not, or the
 // node is not known. It may have to ask.
 func (d *Driver) nodeInDoubt(call driver.Call) *node {
 	slot := d.slotOfCall(call)
-	if !d.inDoubt.Some() || !d.inDoubt.Has(slot) {
+	if !d.inDoubt.has(slot, d.proveSlot) {
 		return nil
 	}
 	c := &d.cluster
@@ -89,6 +97,15 @@ func (d *Driver) nodeInDoubt(call driver.Call) *node {
 		return nil
 	}
 	return d.node(addr)
+}
+
+// proveSlot starts the proof of a slot, and returns.
+func (d *Driver) proveSlot(slot int64, key string) {
+	go func() { // ends by findLimit
+		if endsDoubt(d.proveOwn(key, slotProofs)) {
+			d.inDoubt.remove(slot)
+		}
+	}()
 }
 
 // forgetSlots has the nodes asked again who owns which slot.

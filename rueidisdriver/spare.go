@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,13 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
-// spareIdle is how long a spare connection is kept that no call uses. Tests change it.
+// spareIdle is how often a spare connection's keeper asks the client's own connections, and closes the spare one if no call has used
+// it since. Tests change it.
 var spareIdle = time.Second
 
 const (
-	// spareLife is how long calls use a spare connection. Then they try the client's own again.
-	spareLife = 20 * time.Second
-	// findLimit bounds the search for one.
+	// findLimit bounds a search for a spare connection, and a proof.
 	findLimit = time.Second
 	// firstPatience and lastPatience are how long the search waits for the first connection, and for
 	// the last of many, before it tries one more.
@@ -34,12 +32,25 @@ const (
 	maxTries    = 1024
 )
 
-// spare is a connection of the blocking pool that calls use while the others are in doubt.
+// spare is a connection of the blocking pool that calls use while the client's own are in doubt.
 type spare struct {
 	conn  rueidis.DedicatedClient
-	known []string // the addresses of the servers that the client used then
-	until time.Time
-	used  atomic.Bool // since retire has last looked
+	known []string     // the addresses of the servers that the client used then
+	used  atomic.Bool  // since its keeper has last looked
+	refs  atomic.Int64 // one for the node that refers to it, and one for each call under way
+	ended sync.Once
+}
+
+// release ends the connection when nothing refers to it.
+func (s *spare) release() {
+	if s.refs.Add(-1) == 0 {
+		s.end()
+	}
+}
+
+// end closes the connection. Calls under way end with an error.
+func (s *spare) end() {
+	s.ended.Do(func() { go end(s.conn) }) // within a second or so
 }
 
 // errGivenUp is the error of a call on a spare connection that was closed meanwhile.
@@ -56,74 +67,114 @@ type node struct {
 	failed time.Time  // when reserve last found none; guarded by mu
 }
 
-// reserve returns the spare connection, and looks for one if there is none. After it has found none, others
-// do not search for a while.
-func (n *node) reserve() rueidis.DedicatedClient {
+// reserve borrows the spare connection, and looks for one if there is none. After a search that has found none, there is no other
+// one for a while.
+func (n *node) reserve() *spare {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	conn := n.spareConn()
-	if conn != nil || time.Since(n.failed) < findLimit {
-		return conn
+	s := n.borrow()
+	if s != nil || time.Since(n.failed) < findLimit {
+		return s
 	}
 	n.renew()
-	if conn = n.spareConn(); conn == nil {
+	if s = n.borrow(); s == nil {
 		n.failed = time.Now()
 	}
-	return conn
+	return s
 }
 
-// spareConn returns the connection to use in place of the client's own, or nil.
-func (n *node) spareConn() rueidis.DedicatedClient {
+// borrow returns the connection to use in place of the client's own, or nil. The caller releases it.
+func (n *node) borrow() *spare {
 	s := n.spare.Load()
 	if s == nil {
 		return nil
 	}
 	if moved(n.driver.client, s.known) { // such as after a failover
-		n.replaceSpare(s, nil)
+		n.retire(s)
 		return nil
 	}
-	s.used.Store(true)
-	return s.conn
+	for refs := s.refs.Load(); refs > 0; refs = s.refs.Load() {
+		if s.refs.CompareAndSwap(refs, refs+1) {
+			s.used.Store(true)
+			return s
+		}
+	}
+	return nil
 }
 
-// giveUp gives up the spare connection if it is this one.
-func (n *node) giveUp(conn rueidis.DedicatedClient) {
-	if s := n.spare.Load(); s != nil && s.conn == conn {
-		n.replaceSpare(s, nil)
+// retire has no further call use a spare connection. Those under way go on.
+func (n *node) retire(s *spare) {
+	if n.spare.CompareAndSwap(s, nil) {
+		s.release()
 	}
 }
 
-// replaceSpare gives up a spare connection for another one, or for none.
-func (n *node) replaceSpare(old, s *spare) {
+// replace replaces a spare connection that is in doubt, if there is one. Calls under way on it end.
+func (n *node) replace(old, s *spare) {
 	if n.spare.CompareAndSwap(old, s) && old != nil {
-		go end(old.conn) // within a second or so
+		old.end()
 	}
 }
 
-// renew finds a connection for the calls that follow. If it finds none, they use the client's own.
+// renew finds a connection for the calls that follow. If there is none, they use the client's own, and the doubt stays unless
+// these are proven.
 func (n *node) renew() {
-	old, known := n.spare.Load(), []string{n.addr}
+	old, known, proven := n.spare.Load(), []string{n.addr}, n.askOwn()
 	if n.addr == "" {
 		known = addresses(n.driver.client)
 	}
 	conn, _ := n.find(false)
 	if conn == nil {
-		n.replaceSpare(old, nil)
+		n.replace(old, nil)
+		if !endsDoubt(<-proven) {
+			n.raise()
+		}
 		return
 	}
-	s := &spare{conn: conn, known: known, until: time.Now().Add(spareLife)}
-	n.replaceSpare(old, s)
-	time.AfterFunc(spareIdle, func() { n.retire(s) })
+	s := &spare{conn: conn, known: known}
+	s.refs.Store(1)
+	n.replace(old, s)
+	go n.keep(s, proven)
 }
 
-// retire gives up a spare connection that is not used any more, or looks again later.
-func (n *node) retire(s *spare) {
-	switch {
-	case n.spare.Load() != s:
-	case s.used.Swap(false) && time.Now().Before(s.until):
-		time.AfterFunc(spareIdle, func() { n.retire(s) })
-	default:
-		n.replaceSpare(s, nil)
+// keep is the keeper of a spare connection. It ends when the client's own connections are proven, or the client says that it is
+// closed, when another connection is used, or when no call has used this one for a while; then the doubt stays.
+func (n *node) keep(s *spare, proven <-chan error) {
+	defer n.retire(s)
+	for err := <-proven; !endsDoubt(err); err = <-n.askOwn() {
+		time.Sleep(spareIdle)
+		if n.spare.Load() != s {
+			return
+		}
+		if !s.used.Swap(false) {
+			n.raise()
+			return
+		}
+	}
+}
+
+// endsDoubt reports whether calls use the client's own connections again after a proof that has ended with an error, or nil. They
+// do, too, when the client is closed, or a connection of its own: then calls have to say so.
+func endsDoubt(err error) bool { return err == nil || errors.Is(err, rueidis.ErrClosing) }
+
+// errBySlot is why the client's own connections to a node of a cluster are not proven: there slots are, see slotsInDoubt.
+var errBySlot = errors.New("rueidisdriver: slots are proven")
+
+// askOwn asks the client's own connections to the only server, and tells nil if they are proven.
+func (n *node) askOwn() <-chan error {
+	proven := make(chan error, 1)
+	if n.addr != "" {
+		proven <- errBySlot
+		return proven
+	}
+	go func() { proven <- n.driver.proveOwn("holdfast", singleProofs) }() // ends by findLimit
+	return proven
+}
+
+// raise has the next call to the only server look for another connection. A slot of a cluster is in doubt until it is proven.
+func (n *node) raise() {
+	if n.addr == "" {
+		n.driver.calls.Doubt.Raise()
 	}
 }
 
@@ -210,17 +261,15 @@ func (f *finding) run() {
 	}
 }
 
-// try has a connection show that it leads to a primary: a replica refuses WAIT. Without replicas to
-// wait for, it does nothing. To get the connection took so long: a new one takes two round trips or
+// try has a connection show that it leads to a primary. To get the connection took so long: a new one takes two round trips or
 // more, an idle one takes none.
 func (f *finding) try(this found, took time.Duration) bool {
-	conn := this.conn
 	ctx, cancel := context.WithTimeout(context.Background(), findLimit)
 	defer cancel()
 	sent := time.Now()
-	err := conn.Do(ctx, conn.B().Wait().Numreplicas(0).Timeout(1).Build().Pin()).Error()
-	reply, answered := rueidis.IsRedisErr(err)
-	if err == nil || answered && (f.replicasDo || !isNoPrimary(reply.Error())) {
+	err := isPrimary(ctx, this.conn, "")
+	replica := errors.Is(err, errReplica)
+	if err == nil || replica && f.replicasDo {
 		select {
 		case f.found <- this:
 			return true
@@ -229,18 +278,13 @@ func (f *finding) try(this found, took time.Duration) bool {
 	}
 	var op *net.OpError
 	switch {
-	case answered && took > time.Since(sent):
+	case replica && took > time.Since(sent):
 		f.replicas.Add(1)
 	case errors.As(err, &op) && op.Op == "dial":
 		f.cancel() // the next one would meet the same
 	}
-	go end(conn)
+	go end(this.conn)
 	return false
-}
-
-// isNoPrimary reports whether a refusal of WAIT says that the server is none, or not yet.
-func isNoPrimary(reply string) bool {
-	return strings.Contains(reply, "replica") || strings.HasPrefix(reply, "LOADING") || strings.HasPrefix(reply, "MASTERDOWN")
 }
 
 // servers returns the addresses that the client uses, and a dialer without TLS. The client's own dialer is not known; but a server

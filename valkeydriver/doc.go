@@ -39,26 +39,46 @@
 //
 // # Connections
 //
-// Calls to a single server, or behind Sentinel, use connections in one of these states:
+// The client's own connections, which the program's commands share, are in one of these states:
 //
-//   - trusted: calls use the client's own connections, which the program's commands share.
-//   - in doubt: a call was sent and not answered, or was refused with READONLY, LOADING or MASTERDOWN. valkey-go
-//     keeps such a connection, for 11 s by default if it is silent, and for ever if it leads to a
-//     replica. Before the next call is sent, a spare one is looked for.
-//   - spare: calls use a connection of the blocking pool that has answered since. They go back to the
-//     client's own after 20 s, or when no call was made for a second, or when the client uses another
-//     server. If the spare one is in doubt, another one is looked for. It is closed in the end.
+//   - well: calls use them.
+//   - in doubt: a call was sent and not answered, or was refused with READONLY, LOADING or MASTERDOWN. valkey-go keeps such a
+//     connection: for 11 s by default if it is silent, and for ever if it leads to a replica. Before the next call is sent, a search
+//     looks for a spare connection, and calls use that. A spare connection in doubt is closed, and another one is looked for.
+//   - proven: each probe of a proof was answered within a second, by a primary. They are well again, and the spare connection is
+//     closed when the calls on it have ended.
 //
-// The search takes connections out of the blocking pool, idle ones first, until one answers
-// "WAIT 0 1", which a replica refuses and which does not wait. A hundred dead ones take a fifth of a
-// second. New ones are made one after another, and the search ends when four of them led to a replica, or
-// after a second. If it has found none, calls use the client's own. Connections that it has tried and not chosen are closed. So
-// BlockingPoolSize must leave room for one. A search that waits for a place in the pool, because
-// the program has them all, has a goroutine that ends when it gets one.
+// A doubt ends with an answer, never because time has passed. A proof begins with each search, and once a second while calls use the
+// spare connection. Its probes are a script without effect, which a replica refuses, and WAIT for no replica, for servers before
+// Redis 7.0; valkey-go sends each probe on one of its connections by chance, so a proof takes 64. The first probe
+// goes alone: one that fails, or is refused by a replica, or comes late ends the proof, and the doubt stays. If the client uses
+// another server, such as after a failover, its connections there are new, and well.
 //
-// On a cluster, a slot is in doubt in the same way, for 20 s, and each node has a spare connection of its own. To
-// know the node of a slot, the adapter asks one for CLUSTER SLOTS, and again after a refusal or a search that has found
-// nothing, but once a second at most. If the node is not known, calls use the client's own connections.
+// A spare connection that no call has used for a second is closed, and the doubt stays: the next call begins another search. If a
+// search finds none, calls use the client's own connections, since nothing is known to be better, and the doubt stays too.
+//
+// A search takes connections out of the blocking pool, idle ones first, until one answers a probe and leads to a primary. A hundred
+// dead ones take a fifth of a second. New ones are made one after another, and the search ends when four of them led to a replica, or
+// after a second. Connections that it has tried and not chosen are closed. So BlockingPoolSize must leave room for one.
+//
+// On a cluster, a slot is in doubt in the same way, and each node has a spare connection of its own. A proof asks
+// whatever node the client would send calls for the slot to, with 16 probes. It begins with a call for a slot in doubt, and, so
+// that slots without calls get out of doubt, with any other call, each once a second. To know the node of a slot, the adapter asks
+// one for CLUSTER SLOTS, and again after a refusal or a search that has found nothing, but once a second at most. If the node is not
+// known, calls use the client's own connections.
+//
+// These goroutines are owned by the node that they ask; each is started by a call, so none is started once the
+// calls have ended:
+//
+//   - the search, one a node. It ends after a second, or when a dial does, or when it gets a place in the pool: the program
+//     may have them all.
+//   - the proof, of the only server or of a slot. It ends after a second.
+//   - the keeper of each spare connection, which has proofs made, and closes the connection. It ends two seconds after the last
+//     call at the latest.
+//
+// The node's spare connection is an atomic pointer, the only thing that a call looks at while all is well. Doubt.mu is held during
+// a search, and on a cluster the node's. The mutex of the slots in doubt is never held during I/O. A client that is closed while
+// they are under way fails their probes; they end as above.
 //
 // After a connection was closed by the server, the adapter opens one to each server that the client uses, once in half a second at most, and listens to
 // whether it is refused, as a server does with as many as its maxclients allows: valkey-go loses that reply. The error

@@ -22,8 +22,8 @@ type Driver struct {
 	// underWay has one for each call on a cluster that valkey-go has not answered yet.
 	underWay chan struct{}
 
-	only    node                   // unless it is a cluster
-	inDoubt driverkit.SlotsInDoubt // of a cluster: calls use spare connections of the nodes
+	only    node         // unless it is a cluster
+	inDoubt slotsInDoubt // of a cluster: calls use spare connections of the nodes
 	cluster cluster
 	closed  driverkit.Closed
 	refused driverkit.Refused

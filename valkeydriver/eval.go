@@ -82,9 +82,10 @@ func latest(calls []*driverkit.Call) (end time.Time) {
 
 // exec sends commands once, and reports whether it has done so on a spare connection.
 func (d *Driver) exec(ctx context.Context, commands valkey.Commands) (results []valkey.ValkeyResult, spared bool) {
-	if conn := d.only.spareConn(); conn != nil {
-		results = conn.DoMulti(ctx, commands...)
-		if !errors.Is(results[0].NonValkeyError(), valkey.ErrDedicatedClientRecycled) { // it has not just been given up
+	for s := d.only.borrow(); s != nil; s = d.only.borrow() {
+		results = s.conn.DoMulti(ctx, commands...)
+		s.release()
+		if !errors.Is(results[0].NonValkeyError(), valkey.ErrDedicatedClientRecycled) { // it has not just been replaced
 			return results, true
 		}
 	}
@@ -133,7 +134,7 @@ func (d *Driver) evalOnCluster(ctx context.Context, call driver.Call) (any, erro
 		return d.eval(ctx, onlyDeadline{context.WithoutCancel(ctx), end}, call)
 	})
 	if err != nil && driverkit.IsDoubtful(err) && (ctx.Err() == nil || time.Since(sent) >= unanswered) {
-		d.inDoubt.Add(d.slotOfCall(call), spareLife)
+		d.doubtSlot(call)
 	}
 	return reply, driver.NotTheCallers(ctx, err)
 }
@@ -148,6 +149,15 @@ func (d *Driver) slotOfCall(call driver.Call) int64 {
 		return 0
 	}
 	return d.slotOf(call.Keys[0])
+}
+
+// doubtSlot has calls for the slot of this one use spare connections.
+func (d *Driver) doubtSlot(call driver.Call) {
+	key := ""
+	if len(call.Keys) > 0 {
+		key = call.Keys[0]
+	}
+	d.inDoubt.add(d.slotOfCall(call), key)
 }
 
 // onlyDeadline is a context with another deadline. valkey-go closes the connection then, if
@@ -165,27 +175,37 @@ func (c onlyDeadline) Deadline() (time.Time, bool) { return c.end, !c.end.IsZero
 // eval is Eval on a goroutine of its own. The caller's context says whether the call is still to be sent.
 func (d *Driver) eval(caller, ctx context.Context, call driver.Call) (any, error) {
 	n := d.nodeInDoubt(call)
-	if n == nil {
-		return d.outcome(ctx, d.evalWith(ctx, d.client, call), false)
+	for redirected := 0; n != nil && redirected <= redirects; redirected++ {
+		s := n.reserve()
+		if err := caller.Err(); err != nil { // it has taken time
+			if s != nil {
+				s.release()
+			}
+			return nil, driver.ConnectionError(err, true)
+		}
+		if s == nil {
+			d.cluster.forgetSlots()
+			break
+		}
+		result := d.evalWith(ctx, s.conn, call)
+		s.release()
+		addr, asking, elsewhere := redirect(result.Error())
+		switch {
+		case elsewhere && asking: // valkey-go can follow
+			n = nil
+		case elsewhere:
+			d.cluster.forgetSlots()
+			n = d.knownNode(addr)
+		case errors.Is(result.NonValkeyError(), valkey.ErrDedicatedClientRecycled): // it has just been replaced
+		default:
+			reply, err := d.outcome(ctx, result, true)
+			if err != nil && driverkit.IsDoubtful(err) {
+				n.replace(s, nil)
+			}
+			return reply, err
+		}
 	}
-	conn := n.reserve()
-	if err := caller.Err(); err != nil { // it has taken time
-		return nil, driver.ConnectionError(err, true)
-	}
-	if conn == nil {
-		d.cluster.forgetSlots()
-		return d.outcome(ctx, d.evalWith(ctx, d.client, call), false)
-	}
-	result := d.evalWith(ctx, conn, call)
-	if _, _, elsewhere := redirect(result.Error()); elsewhere || errors.Is(result.NonValkeyError(), valkey.ErrDedicatedClientRecycled) {
-		d.cluster.forgetSlots() // or the connection has just been given up
-		return d.outcome(ctx, d.evalWith(ctx, d.client, call), false)
-	}
-	reply, err := d.outcome(ctx, result, true)
-	if err != nil && driverkit.IsDoubtful(err) {
-		n.giveUp(conn)
-	}
-	return reply, err
+	return d.outcome(ctx, d.evalWith(ctx, d.client, call), false)
 }
 
 // evalWith sends a call on a cluster, and again if the server does not have the script.

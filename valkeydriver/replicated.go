@@ -29,11 +29,13 @@ func (d *Driver) EvalReplicated(ctx context.Context, call driver.Call, replicas 
 	try := replicated{d, d.client, nil, false, replicas, max(timeout, time.Millisecond)}
 	if d.slotted {
 		if try.node = d.nodeInDoubt(call); try.node != nil {
-			try.node.reserve()
+			if s := try.node.reserve(); s != nil {
+				s.release()
+			}
 		}
 		reply, acknowledged, err := d.evalReplicated(ctx, call, try)
 		if err != nil && driverkit.IsDoubtful(err) {
-			d.inDoubt.Add(d.slotOfCall(call), spareLife)
+			d.doubtSlot(call)
 		}
 		return reply, acknowledged, d.explain(err)
 	}
@@ -112,7 +114,7 @@ func (r replicated) eval(ctx context.Context, call driver.Call) (any, int, error
 
 // dedicate returns a connection for one call, a new one if others are in doubt.
 func (r replicated) dedicate() (valkey.DedicatedClient, func()) {
-	if r.node != nil && r.node.spareConn() != nil {
+	if r.node != nil && r.node.spare.Load() != nil {
 		if conn, _ := r.node.find(false); conn != nil {
 			return conn, func() { go end(conn) }
 		}

@@ -37,12 +37,19 @@
 //
 // # Doubt
 //
-// A group trusts the client's connections until a call was sent and not answered, or was refused by a
-// server that is not the primary, or not yet. A caller that leaves after 200 ms was not answered; nor was one whose call was
-// not even sent, for want of a connection. In a process that is too busy to read, where all that can run
-// takes 100 ms for a turn, that says nothing. The
-// group then calls the adapter's renew function before it sends the next call; others wait for
-// that. What comes late of calls that were sent before raises no doubt again.
+// The connections to a node are in one of these states:
+//
+//   - well: the next call is sent.
+//   - in doubt: a call was sent and not answered, or was refused by a server that is not the primary, or not yet. A caller that
+//     leaves after 200 ms was not answered; nor was one whose call was not even sent, for want of a connection.
+//     In a process that is too busy to read replies, in which a scheduler turn takes 100 ms, that raises no doubt.
+//   - being resolved: before the next call is sent, the group calls the adapter's renew function, which sees to it that
+//     calls use new connections, or such as have answered since. Other calls wait for that. Then they are well, unless the
+//     doubt was raised meanwhile.
+//
+// Nothing else ends a doubt. An adapter that lets calls use the doubtful connections again, without having asked them, raises the doubt
+// itself ([Doubt.Raise]): renew does so if it has found nothing better. What comes late of calls that were sent before the doubt
+// was resolved raises none.
 //
 // # Goroutines
 //

@@ -20,8 +20,8 @@ type Doubt struct {
 }
 
 // Resolve calls renew if there is doubt. After renew, calls use new connections, or such as have
-// answered since. Others that call Resolve meanwhile wait. It returns the epoch, which
-// [Doubt.Note] gets when the call that is sent next has ended.
+// answered since; if there is none, renew calls [Doubt.Raise], and the next Resolve calls it again. Others that call Resolve
+// meanwhile wait. It returns the epoch, which [Doubt.Note] gets when the call that is sent next has ended.
 func (d *Doubt) Resolve(renew func()) (epoch int64) {
 	if epoch = d.resolved.Load(); d.raised.Load() == epoch {
 		return epoch
@@ -42,7 +42,8 @@ func (d *Doubt) Note(epoch int64, err error) {
 	}
 }
 
-// Raise raises doubt. It is for a connection that was found dead before a call was sent on it, of which no error of a call tells.
+// Raise raises doubt. It is for what no error of a call tells: a connection that was found dead before a call was sent on it, or
+// connections that calls use again though they have not answered.
 func (d *Doubt) Raise() { d.raise(d.resolved.Load()) }
 
 func (d *Doubt) raise(epoch int64) {

@@ -173,6 +173,89 @@ func testAddressMoved(t *testing.T, open Open) {
 	}
 }
 
+// answeredAfterPauses makes calls after the first failure, with pauses in between, and fails if one of them does: each is to use a
+// connection that has answered. Nothing but time passes in a pause.
+func answeredAfterPauses(t *testing.T, d driver.Driver, key string) {
+	t.Helper()
+	for _, pause := range []time.Duration{0, 1500 * time.Millisecond, 300 * time.Millisecond, 2500 * time.Millisecond} {
+		time.Sleep(pause) // what is observed is that nothing else is needed
+		for name, attempt := range attempts {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			_, err := attempt(ctx, d, driver.Call{Script: incr, Keys: []string{key}})
+			cancel()
+			if err != nil {
+				t.Errorf("%s, %v later: %v", name, pause, err)
+			}
+		}
+	}
+}
+
+// testDoubt has connections fall silent, or lead to a replica, and stay so. The calls after the first failure use others, however
+// long the pauses between them are.
+func testDoubt(t *testing.T, open Open) {
+	t.Run("silent", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		silentForLong(t, open, single(server), server)
+	})
+	t.Run("silent cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := redistest.StartCluster(t, 3, 0)
+		silentForLong(t, open, clustered(cluster), cluster.Nodes...)
+	})
+	t.Run("replica", func(t *testing.T) {
+		t.Parallel()
+		servers := redistest.StartReplicated(t, 1)
+		leadElsewhere(t, open, single(servers.Primary), servers)
+	})
+	t.Run("replica, few rights", func(t *testing.T) {
+		t.Parallel()
+		if !redistest.AtLeast(t, 7, 0) {
+			t.Skip("before Redis 7.0 a replica shows itself only by refusing commands that need further rights")
+		}
+		servers := redistest.StartReplicated(t, 1)
+		for _, replica := range servers.Replicas {
+			limited(t, replica, "-wait")
+		}
+		leadElsewhere(t, open, limited(t, servers.Primary, "-wait"), servers)
+	})
+}
+
+func silentForLong(t *testing.T, open Open, at Endpoint, servers ...*redistest.Server) {
+	t.Helper()
+	firewall := redistest.NewFirewall(t, servers...)
+	at.Dial = firewall.Dial
+	d := open(t, at)
+	manyAtOnce(t, d)
+	firewall.Forget()
+	defer firewall.Cut() // go-redis does not close a client that reads from a silent connection
+	key := unique("silent")
+	attempts["Eval"].secondAttempt(t, d, key)
+	answeredAfterPauses(t, d, key)
+}
+
+// leadElsewhere has a replica take over, and new connections lead there.
+func leadElsewhere(t *testing.T, open Open, at Endpoint, servers *redistest.Replicated) {
+	t.Helper()
+	old, promoted := servers.Primary, servers.Replicas[0]
+	var door door
+	through := door.through(old, old.Addr())
+	at.Dial, at.PoolSize = through.Dial, through.PoolSize
+	d := open(t, at)
+	manyAtOnce(t, d)
+	host, port, err := net.SplitHostPort(promoted.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	promoted.Cli(t, "REPLICAOF", "NO", "ONE")
+	old.Cli(t, "REPLICAOF", host, port)
+	addr := promoted.Addr()
+	door.to.Store(&addr)
+	key := unique("elsewhere")
+	attempts["Eval"].secondAttempt(t, d, key)
+	answeredAfterPauses(t, d, key)
+}
+
 // testRefusedThenNew has a server refuse a call as one that is not the primary, or not yet. The next call uses a new
 // connection; as long as nothing fails, none is made.
 func testRefusedThenNew(t *testing.T, open Open) {

@@ -66,6 +66,7 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"Eval/ForgottenOnCluster", testForgottenOnCluster},
 		{"Eval/AddressMoved", testAddressMoved},
 		{"Eval/RefusedThenNew", testRefusedThenNew},
+		{"Eval/Doubt", testDoubt},
 		{"Eval/SilentSentinel", testSilentSentinel},
 		{"Eval/MovingSlot", testMovingSlot},
 		{"Eval/Once", CheckOnce},
