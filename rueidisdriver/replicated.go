@@ -112,10 +112,20 @@ func (r replicated) eval(ctx context.Context, call driver.Call) (any, int, error
 
 // dedicate returns a connection for one call, a new one if others are in doubt.
 func (r replicated) dedicate() (rueidis.DedicatedClient, func()) {
-	if r.node != nil && r.node.spare.Load() != nil {
-		if conn, _ := r.node.find(false); conn != nil {
-			return conn, func() { go end(conn) }
-		}
+	if r.node == nil {
+		return r.client.Dedicate()
+	}
+	s := r.node.borrow()
+	if s == nil {
+		return r.client.Dedicate()
+	}
+	if s.fresh != nil {
+		conn, release := s.fresh.Dedicate()
+		return conn, func() { release(); s.release() }
+	}
+	s.release()
+	if conn, _ := r.node.find(false); conn != nil {
+		return conn, func() { go end(conn) }
 	}
 	return r.client.Dedicate()
 }

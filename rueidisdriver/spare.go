@@ -32,25 +32,52 @@ const (
 	maxTries    = 1024
 )
 
-// spare is a connection of the blocking pool that calls use while the client's own are in doubt.
+// spare is what calls use while the client's own connections are in doubt: a connection of the blocking pool or, behind Sentinel,
+// a new client.
 type spare struct {
-	conn  rueidis.DedicatedClient
+	conn  rueidis.CoreClient // one of the next two
+	taken rueidis.DedicatedClient
+	fresh rueidis.Client
 	known []string     // the addresses of the servers that the client used then
 	used  atomic.Bool  // since its keeper has last looked
 	refs  atomic.Int64 // one for the node that refers to it, and one for each call under way
 	ended sync.Once
 }
 
-// release ends the connection when nothing refers to it.
+// newSpare returns a spare that one node refers to. If there is a new client, it does not need the connection.
+func newSpare(taken rueidis.DedicatedClient, fresh rueidis.Client, known []string) *spare {
+	s := &spare{conn: taken, taken: taken, known: known}
+	if fresh != nil {
+		if taken != nil {
+			go end(taken)
+		}
+		s.conn, s.taken, s.fresh = fresh, nil, fresh
+	}
+	s.refs.Store(1)
+	return s
+}
+
+// release ends the spare when nothing refers to it.
 func (s *spare) release() {
 	if s.refs.Add(-1) == 0 {
 		s.end()
 	}
 }
 
-// end closes the connection. Calls under way end with an error.
+// end closes the spare. Calls under way end with an error.
 func (s *spare) end() {
-	s.ended.Do(func() { go end(s.conn) }) // within a second or so
+	s.ended.Do(func() {
+		if s.fresh != nil {
+			go s.fresh.Close()
+			return
+		}
+		go end(s.taken) // within a second or so
+	})
+}
+
+// isElsewhere reports whether the Sentinels name another primary than the one that a client uses.
+func (s *spare) isElsewhere(client rueidis.Client) bool {
+	return s.fresh != nil && moved(client, addresses(s.fresh))
 }
 
 // errGivenUp is the error of a call on a spare connection that was closed meanwhile.
@@ -62,6 +89,7 @@ type node struct {
 	addr    string                // of a node of a cluster; "": of the only server, which may change
 	spare   atomic.Pointer[spare] // nil: calls use the client's own connections
 	finding chan struct{}         // holds a value while a connection is searched for; its capacity is 1
+	asking  chan struct{}         // likewise while Sentinels are asked
 
 	mu     sync.Mutex // held while reserve searches
 	failed time.Time  // when reserve last found none; guarded by mu
@@ -123,16 +151,18 @@ func (n *node) renew() {
 	if n.addr == "" {
 		known = addresses(n.driver.client)
 	}
+	named := make(chan rueidis.Client, 1)
+	go func() { named <- n.askSentinels() }() // ends by sentinelsLimit
 	conn, _ := n.find(false)
-	if conn == nil {
+	fresh := <-named
+	if conn == nil && fresh == nil {
 		n.replace(old, nil)
 		if !endsDoubt(<-proven) {
 			n.raise()
 		}
 		return
 	}
-	s := &spare{conn: conn, known: known}
-	s.refs.Store(1)
+	s := newSpare(conn, fresh, known)
 	n.replace(old, s)
 	go n.keep(s, proven)
 }
@@ -141,7 +171,7 @@ func (n *node) renew() {
 // closed, when another connection is used, or when no call has used this one for a while; then the doubt stays.
 func (n *node) keep(s *spare, proven <-chan error) {
 	defer n.retire(s)
-	for err := <-proven; !endsDoubt(err); err = <-n.askOwn() {
+	for err := <-proven; !endsDoubt(err) || err == nil && s.isElsewhere(n.driver.client); err = <-n.askOwn() {
 		time.Sleep(spareIdle)
 		if n.spare.Load() != s {
 			return

@@ -61,6 +61,14 @@
 // dead ones take a fifth of a second. New ones are made one after another, and the search ends when four of them led to a replica, or
 // after a second. Connections that it has tried and not chosen are closed. So BlockingPoolSize must leave room for one.
 //
+// Behind Sentinel, a search also asks all Sentinels, over new connections, which server is the primary: valkey-go learns of a failover by its
+// connection to one Sentinel, and does not notice that this has fallen silent, unless Sentinel.Dialer.KeepAlive is set. If a
+// Sentinel answers within half a second, calls use a new client of that primary in place of a spare connection, with the options of
+// the program's client, which the adapter reads where valkey-go keeps them; it cannot if the client is a wrapper around valkey-go's. The
+// new client is closed as a spare connection is. As long as it uses another server than the program's client does, that one's connections
+// are not proven: the former primary stays a primary for some ten seconds. The program's own commands go on as valkey-go
+// sends them, so set Sentinel.Dialer.KeepAlive to a second and ConnWriteTimeout to two.
+//
 // On a cluster, a slot is in doubt in the same way, and each node has a spare connection of its own. A proof asks
 // whatever node the client would send calls for the slot to, with 16 probes. It begins with a call for a slot in doubt, and, so
 // that slots without calls get out of doubt, with any other call, each once a second. To know the node of a slot, the adapter asks
@@ -72,6 +80,8 @@
 //
 //   - the search, one a node. It ends after a second, or when a dial does, or when it gets a place in the pool: the program
 //     may have them all.
+//   - the question to each Sentinel. It ends when that has answered, or by timeouts of a second each. Until all have ended, the Sentinels
+//     are not asked again.
 //   - the proof, of the only server or of a slot. It ends after a second.
 //   - the keeper of each spare connection, which has proofs made, and closes the connection. It ends two seconds after the last
 //     call at the latest.

@@ -62,7 +62,7 @@ func New(client valkey.Client, options ...Option) *Driver {
 		return d
 	}
 	d.slotted = client.Mode() == valkey.ClientModeCluster
-	d.only.driver, d.only.finding = d, make(chan struct{}, 1)
+	d.only.driver, d.only.finding, d.only.asking = d, make(chan struct{}, 1), make(chan struct{}, 1)
 	d.calls = driverkit.NewGroup(d.send, nil, d.only.renew)
 	for _, option := range options {
 		option(d)

@@ -256,6 +256,39 @@ func leadElsewhere(t *testing.T, open Open, at Endpoint, servers *redistest.Repl
 	answeredAfterPauses(t, d, key)
 }
 
+// testSilentFailover has all connections fall silent, those to the Sentinels too, and another server become the primary. The old one
+// stays a primary for some ten seconds, or is gone. A call that is answered after the failover has had its effect at the new one.
+func testSilentFailover(t *testing.T, open Open) {
+	for name, fails := range map[string]func(testing.TB, *redistest.Sentinel) *redistest.Server{
+		"ordered": func(t testing.TB, s *redistest.Sentinel) *redistest.Server { return s.Failover(t) },
+		"killed": func(t testing.TB, s *redistest.Sentinel) *redistest.Server {
+			return s.WaitNewPrimary(t, s.KillPrimary(t))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sentinel := redistest.StartSentinel(t, 1, 3)
+			firewall, at := redistest.NewFirewall(t, append(sentinel.Sentinels, sentinel.Nodes...)...), behind(sentinel)
+			at.Dial, at.ReplyTimeout = firewall.Dial, time.Second
+			d := open(t, at)
+			manyAtOnce(t, d)
+			firewall.Forget()
+			defer firewall.Cut()
+			promoted := fails(t, sentinel)
+			key := unique("failover")
+			attempts["Eval"].secondAttempt(t, d, key)
+			answeredAfterPauses(t, d, key)
+			before := promoted.Cli(t, "GET", key)
+			if _, err := d.Eval(testContext(t), driver.Call{Script: incr, Keys: []string{key}}); err != nil {
+				t.Error(err)
+			}
+			if after := promoted.Cli(t, "GET", key); before == "" || after == before {
+				t.Errorf("the key is %q at the new primary, after one more call %q", before, after)
+			}
+		})
+	}
+}
+
 // testRefusedThenNew has a server refuse a call as one that is not the primary, or not yet. The next call uses a new
 // connection; as long as nothing fails, none is made.
 func testRefusedThenNew(t *testing.T, open Open) {

@@ -67,6 +67,7 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"Eval/AddressMoved", testAddressMoved},
 		{"Eval/RefusedThenNew", testRefusedThenNew},
 		{"Eval/Doubt", testDoubt},
+		{"Eval/SilentFailover", testSilentFailover},
 		{"Eval/SilentSentinel", testSilentSentinel},
 		{"Eval/MovingSlot", testMovingSlot},
 		{"Eval/Once", CheckOnce},
