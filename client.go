@@ -69,7 +69,8 @@ func (c *Client) NewOwner() Owner { return Owner{c.made().NewOwner()} }
 // cause, stops every goroutine and waits for them. The Redis client stays open. It takes no context, like [Hold.Unlock]:
 // it is deferred, and a context that a signal has ended would leave every lock to its lease. If Redis does not answer, the
 // error matches [context.DeadlineExceeded] after the client's timeout. It is another one if Redis refuses to take something
-// back. What has not been given back ends with its lease.
+// back. What has not been given back ends with its lease. The hash that says who the client is stays for six minutes if Redis does not
+// delete it within half a second. The error says what is left, and for how long.
 //
 // A hook must call Close in a goroutine: Close waits for the call whose OnWait is running. Closing twice is closing once.
 // Redisson: RedissonClient.shutdown, which keeps its locks.
@@ -77,13 +78,17 @@ func (c *Client) Close() error {
 	e := c.made()
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
-	switch err := e.Close(ctx); {
+	err := e.Close(ctx)
+	switch {
 	case errors.Is(err, engine.ErrKept):
-		return fmt.Errorf("holdfast: Close: %w; the rest ends with its lease", err)
+		err = fmt.Errorf("holdfast: Close: %w", err)
 	case err != nil:
-		return fmt.Errorf("holdfast: Close: Redis has not answered to all within %v: %w", c.config.Timeout, err)
+		err = fmt.Errorf("holdfast: Close: Redis has not answered to all within %v: %w", c.config.Timeout, err)
 	}
-	return nil
+	if key, ttl, why := c.presence.Left(); why != nil {
+		err = joinOnce(err, fmt.Errorf("holdfast: Close: %q, which says who the client was, expires within %v: %w", key, ttl.Truncate(time.Second)+time.Second, why))
+	}
+	return err
 }
 
 // Shutdown lets holds end by themselves before it closes the client, as [net/http.Server.Shutdown] does with requests.

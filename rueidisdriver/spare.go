@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
-// spareIdle is how often a spare connection's keeper asks the client's own connections, and closes the spare one if no call has used
-// it since. Tests change it.
+// spareIdle is how often the client's own connections are asked while there is a spare, which is closed if no call has used it
+// since. Tests change it.
 var spareIdle = time.Second
 
 const (
@@ -39,7 +39,7 @@ type spare struct {
 	taken rueidis.DedicatedClient
 	fresh rueidis.Client
 	known []string     // the addresses of the servers that the client used then
-	used  atomic.Bool  // since its keeper has last looked
+	used  atomic.Bool  // since keep has last looked
 	refs  atomic.Int64 // one for the node that refers to it, and one for each call under way
 	ended sync.Once
 }
@@ -167,20 +167,24 @@ func (n *node) renew() {
 	go n.keep(s, proven)
 }
 
-// keep is the keeper of a spare connection. It ends when the client's own connections are proven, or the client says that it is
-// closed, when another connection is used, or when no call has used this one for a while; then the doubt stays.
+// keep looks at a spare after a proof. It gives the spare up if the client's own connections are proven, or the client says that it is
+// closed, and else comes again later.
 func (n *node) keep(s *spare, proven <-chan error) {
-	defer n.retire(s)
-	for err := <-proven; !endsDoubt(err) || err == nil && s.isElsewhere(n.driver.client); err = <-n.askOwn() {
-		time.Sleep(spareIdle)
-		if n.spare.Load() != s {
-			return
-		}
-		if !s.used.Swap(false) {
-			n.raise()
-			return
-		}
+	err := <-proven
+	if errors.Is(err, rueidis.ErrClosing) || err == nil && !s.isElsewhere(n.driver.client) {
+		n.retire(s)
+		return
 	}
+	time.AfterFunc(spareIdle, func() {
+		switch {
+		case n.spare.Load() != s:
+		case s.used.Swap(false):
+			n.keep(s, n.askOwn())
+		default:
+			n.raise()
+			n.retire(s)
+		}
+	})
 }
 
 // endsDoubt reports whether calls use the client's own connections again after a proof that has ended with an error, or nil. They

@@ -83,8 +83,8 @@
 //   - the question to each Sentinel. It ends when that has answered, or by timeouts of a second each. Until all have ended, the Sentinels
 //     are not asked again.
 //   - the proof, of the only server or of a slot. It ends after a second.
-//   - the keeper of each spare connection, which has proofs made, and closes the connection. It ends two seconds after the last
-//     call at the latest.
+//   - the keeper of each spare connection, which waits for the proof, has a timer start the next one, and closes the connection. It
+//     ends with the proof, and the timer fires no more two seconds after the last call.
 //
 // The node's spare connection is an atomic pointer, the only thing that a call looks at while all is well. Doubt.mu is held during
 // a search, and on a cluster the node's. The mutex of the slots in doubt is never held during I/O. A client that is closed while

@@ -164,11 +164,8 @@ func (e *Engine) Close(ctx context.Context) error {
 	evicted := slices.DeleteFunc(all, func(a *account) bool { return !a.evict() })
 	e.Presence.Withdraw()
 	err := e.Tasks.Wait(ctx)
-	for _, a := range evicted {
-		if why := a.owes(); why != nil {
-			err = why // it says more than that the time is over
-			break
-		}
+	if why := leftBy(evicted); why != nil {
+		err = why // it says more than that the time is over
 	}
 	e.die()
 	stopped := make(chan struct{})
@@ -183,6 +180,26 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return cmp.Or(err, ctx.Err())
 	}
+}
+
+// namedLeft is how many locks the error for what is left names.
+const namedLeft = 10
+
+// leftBy is the error for what some accounts have not given back: the first one's, and which locks stay for how long.
+func leftBy(accounts []*account) (first error) {
+	var names []string
+	var end mono.Time
+	for _, a := range accounts {
+		if until, why := a.owes(); why != nil {
+			first = cmp.Or(first, why)
+			names, end = append(names, a.name), max(end, until)
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; %d left, of %q, whose leases end within %v",
+		first, len(names), names[:min(len(names), namedLeft)], end.Sub(mono.Now()).Round(time.Millisecond))
 }
 
 // notReplicated is the error for a grant that too few replicas have.

@@ -380,24 +380,25 @@ func (a *account) evict() bool {
 	return true
 }
 
-// owes returns why something is still to be given back, whose lease has not run out; nil if there is nothing. Where Redis has
-// not refused it, it has not answered in time.
-func (a *account) owes() error {
+// owes returns when the lease ends of what is still to be given back, and why it was not; nil if there is nothing, or the lease has
+// ended. Where Redis has not refused it, it has not answered in time.
+func (a *account) owes() (until mono.Time, why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if mono.Now() >= a.ledger.KeyEnd() {
-		return nil
+	until = a.ledger.KeyEnd()
+	if mono.Now() >= until {
+		return until, nil
 	}
 	for s := range a.opened {
 		if _, excess := s.GiveBack(); excess {
 			switch {
 			case a.failure == nil: // the time was too short for a release
-				return context.DeadlineExceeded
+				return until, context.DeadlineExceeded
 			case call.Code(a.failure) == "":
-				return fmt.Errorf("%w: %w", context.DeadlineExceeded, a.failure)
+				return until, fmt.Errorf("%w: %w", context.DeadlineExceeded, a.failure)
 			}
-			return fmt.Errorf("%w: %w", ErrKept, a.failure)
+			return until, fmt.Errorf("%w: %w", ErrKept, a.failure)
 		}
 	}
-	return nil
+	return until, nil
 }

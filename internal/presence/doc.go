@@ -37,11 +37,12 @@
 // seconds later, or twenty minutes later if the user lacks a right. Until then changes are not collected.
 //
 // Once Config.Closing has ended, a write under way has a quarter of a second left, or a third of the client's
-// timeout if that is less. The farewell has as much, in three parts: if one part ends without an answer, the
-// request is sent again. While Close waits for others anyway, it is sent again for as long as that, and counts its
-// three parts from then on: during a failover the releases are answered, if late, and so is the farewell. What was written is
+// timeout if that is less. The farewell is sent twice if need be, for as long each: the first one finds a connection that has fallen
+// silent, and the second one uses another. While Close waits for others anyway, it is sent again and again, and
+// then twice more: during a failover the releases are answered, if late, and so is the farewell. What was written is
 // forgotten when Redis has answered the farewell, so a second Withdraw repeats one that has failed. If nobody repeats it, the
-// hash expires within six minutes. So does one that a primary has deleted which was replaced before that: the new one has it still.
+// hash expires within six minutes, and Close returns what Left tells. So does one that a primary has deleted which was replaced before
+// that: the new one has it still, and nobody is told.
 //
 // An answer that comes after its request was given up is ignored: each request sets a state, so a repeated
 // one does no harm. A write that was given up at the end, and reaches Redis after the farewell, leaves a

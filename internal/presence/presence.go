@@ -2,12 +2,14 @@ package presence
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -18,9 +20,9 @@ const (
 	fullAfter = protocol.ClientTTL / 3
 	// retryAfter is how long after a failure a full write is due, and rightAfter is that of one that lacked a right.
 	retryAfter, rightAfter = 10 * time.Second, 20 * time.Minute
-	// farewell bounds how long a client that closes waits for a request, and farewells is in how many
-	// parts it waits for the last one.
-	farewell, farewells = 250 * time.Millisecond, 3
+	// farewell bounds how long a client that closes waits for a request, and farewells is how often it sends the last one: the
+	// driver finds a dead connection in that time, and uses another one next.
+	farewell, farewells = 250 * time.Millisecond, 2
 )
 
 // Config is what a [Presence] works with.
@@ -57,7 +59,10 @@ type Presence struct {
 
 	mu      sync.Mutex  // guards what follows
 	writing bool        // the task runs
-	written bool        // something may stand in Redis
+	written bool        // something may stand in Redis, with the write under way
+	stands  bool        // without it
+	expires mono.Time   // when that expires at the latest
+	kept    error       // why the last farewell has failed, until Left has told it
 	leaving bool        // Withdraw has been called: only the farewell is still sent
 	left    mono.Time   // when it was called
 	stays   mono.Time   // until when a hold outlasts the client
@@ -158,9 +163,7 @@ func (p *Presence) run() {
 			p.withdrawn(p.sendLast(request))
 			return
 		}
-		if err := p.send(request); err != nil {
-			p.failed(err)
-		}
+		p.sent(p.send(request))
 	}
 }
 
@@ -180,11 +183,12 @@ func (p *Presence) next() (request script.Request, last bool) {
 		return script.Request{}, false
 	}
 	held, ended := p.held.take(full, now)
-	p.written = true
+	ttl := max(protocol.ClientTTL, p.stays.Sub(now))
+	p.written, p.expires = true, now.Add(ttl)
 	if full {
 		p.dueIn(now, fullAfter)
 	}
-	return protocol.WriteClient(p.key, p.says(), max(protocol.ClientTTL, p.stays.Sub(now)), full, held, ended), false
+	return protocol.WriteClient(p.key, p.says(), ttl, full, held, ended), false
 }
 
 // dueIn has the next full write be due then. mu is held.
@@ -211,46 +215,51 @@ func (p *Presence) patience() time.Duration { return min(farewell, p.config.Time
 
 // send sends a write. Closing does not end it at once: otherwise the write could reach Redis after the
 // farewell.
-func (p *Presence) send(request script.Request) error {
+func (p *Presence) send(request script.Request) call.Result {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer context.AfterFunc(p.config.Closing, func() {
 		call.Sleep(ctx, p.patience())
 		cancel()
 	})()
-	res := p.config.Do(ctx, request)
-	return res.Why()
+	return p.config.Do(ctx, request)
 }
 
-// sendLast sends the farewell, and reports whether Redis has answered it. While Close waits for others anyway, it tries
+// sendLast sends the farewell, and returns why Redis has not done it. While Close waits for others anyway, it tries
 // for as long as they do: a failover may be under way.
-func (p *Presence) sendLast(request script.Request) bool {
+func (p *Presence) sendLast(request script.Request) (err error) {
 	for left := farewells; left > 0; left-- {
-		part := p.patience() / farewells
 		if p.config.Others() && mono.Now() < p.lasts() {
-			part, left = p.patience(), farewells+1
+			left = farewells + 1
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), part)
+		ctx, cancel := context.WithTimeout(context.Background(), p.patience())
 		res := p.config.Do(ctx, request)
+		err = res.Why()
 		givenUp := ctx.Err() != nil
-		if cancel(); res.Err == nil || !givenUp {
-			return res.Err == nil
+		if cancel(); err == nil || !givenUp {
+			return err
 		}
 	}
-	return false
+	return err
 }
 
 // lasts is until when the farewell may go on with others: Close must not fail because of it.
 func (p *Presence) lasts() mono.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.left.Add(p.config.Timeout - 3*p.patience())
+	return p.left.Add(p.config.Timeout - (farewells+2)*p.patience())
 }
 
-// failed takes note of the error of a write: the next one is full.
-func (p *Presence) failed(err error) {
+// sent takes note of what came of a write. After one that has failed the next one is full.
+func (p *Presence) sent(res call.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.stands = p.stands || res.Err == nil || len(res.Unknown) > 0
+	p.written = p.stands
+	err := res.Why()
+	if err == nil {
+		return
+	}
 	after := retryAfter
 	if call.LacksRight(err) {
 		after = rightAfter
@@ -260,10 +269,28 @@ func (p *Presence) failed(err error) {
 }
 
 // withdrawn ends the task after the farewell.
-func (p *Presence) withdrawn(answered bool) {
+func (p *Presence) withdrawn(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.writing, p.written = false, !answered
+	p.writing, p.written, p.stands = false, err != nil, err != nil
+	if !errors.Is(err, lockerr.Closed) { // else Left has told before that it has not ended
+		p.kept = err
+	}
+}
+
+// Left tells what a farewell that has failed, or has not ended, leaves in Redis: the key, for how long at most, and why. It tells each
+// failure once. The error is nil if nothing is left.
+func (p *Presence) Left() (key string, ttl time.Duration, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err, p.kept = p.kept, nil
+	if p.leaving && p.writing && p.written {
+		err = context.DeadlineExceeded
+	}
+	if ttl = p.expires.Sub(mono.Now()); ttl <= 0 {
+		err = nil
+	}
+	return p.key, ttl, err
 }
 
 // own returns what is known of one of the client's own owners.

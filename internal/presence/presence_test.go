@@ -51,6 +51,10 @@ func (r *redis) do(ctx context.Context, request script.Request) (res call.Result
 	if r.answer != nil {
 		res.Err = r.answer(ctx, request.Script.Name())
 	}
+	var refused *driver.Error
+	if res.Err != nil && !errors.As(res.Err, &refused) {
+		res.Unknown = []*call.Attempt{nil}
+	}
 	return res
 }
 
@@ -206,11 +210,12 @@ func TestFarewell(t *testing.T) {
 		calls  []string
 		left   bool
 		took   time.Duration
+		says   error
 	}{
 		"answered":    {calls: []string{"0s delete"}},
-		"no right":    {err: errNoRight, calls: []string{"0s delete"}, left: true},
-		"silent once": {silent: 1, calls: []string{"0s delete", "83.333333ms delete"}, took: 83333333},
-		"silent":      {silent: 9, calls: []string{"0s delete", "83.333333ms delete", "166.666666ms delete"}, left: true, took: 249999999},
+		"no right":    {err: errNoRight, calls: []string{"0s delete"}, left: true, says: errNoRight},
+		"silent once": {silent: 1, calls: []string{"0s delete", "250ms delete"}, took: farewell},
+		"silent":      {silent: 9, calls: []string{"0s delete", "250ms delete"}, left: true, took: 2 * farewell, says: context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			with(t, func(t *testing.T, r *redis, p *Presence, closes func()) {
@@ -230,6 +235,12 @@ func TestFarewell(t *testing.T) {
 					t.Errorf("written %t, writing %t", p.written, p.writing)
 				}
 				p.mu.Unlock()
+				if _, ttl, err := p.Left(); !errors.Is(err, test.says) || ttl != protocol.ClientTTL-test.took {
+					t.Errorf("left for %v: %v", ttl, err)
+				}
+				if _, _, err := p.Left(); err != nil {
+					t.Errorf("told twice: %v", err)
+				}
 
 				// Whoever closes the client again has a farewell that has failed repeated.
 				r.answer = nil
@@ -252,9 +263,9 @@ func TestFarewellGoesOnWithOthers(t *testing.T) {
 		last                  string
 	}{
 		"answered":       {others: time.Second, silent: 900 * time.Millisecond, until: time.Second, calls: 5, last: "1s delete"},
-		"answered later": {others: 900 * time.Millisecond, silent: 1100 * time.Millisecond, until: 1166666666, calls: 7, last: "1.166666666s delete"},
-		"silent":         {others: time.Second, silent: time.Hour, until: 1249999999, calls: 7, last: "1.166666666s delete"},
-		"silent for all": {others: time.Hour, silent: time.Hour, until: 2499999999, calls: 12, last: "2.416666666s delete"},
+		"answered later": {others: 900 * time.Millisecond, silent: 1100 * time.Millisecond, until: 1250 * time.Millisecond, calls: 6, last: "1.25s delete"},
+		"silent":         {others: time.Second, silent: time.Hour, until: 1500 * time.Millisecond, calls: 6, last: "1.25s delete"},
+		"silent for all": {others: time.Hour, silent: time.Hour, until: 2500 * time.Millisecond, calls: 10, last: "2.25s delete"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			with(t, func(t *testing.T, r *redis, p *Presence, closes func()) {
@@ -295,6 +306,35 @@ func TestFarewellFollowsTheWrite(t *testing.T) {
 		r.want(t)
 		time.Sleep(farewell)
 		r.want(t, "1.25s delete")
+	})
+}
+
+// A write that has certainly had no effect leaves nothing, so there is nothing to delete or to tell.
+func TestNothingStands(t *testing.T) {
+	with(t, func(t *testing.T, r *redis, p *Presence, closes func()) {
+		r.answer = func(context.Context, string) error { return errNoRight }
+		p.WriteIfDue(mono.Now())
+		r.want(t, "0s write 1 [] 0")
+		closes()
+		r.want(t)
+		if _, _, err := p.Left(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A farewell that has not ended is told of.
+func TestLeftUnderWay(t *testing.T) {
+	with(t, func(t *testing.T, r *redis, p *Presence, closes func()) {
+		p.WriteIfDue(mono.Now())
+		synctest.Wait()
+		r.answer = silent
+		closes()
+		synctest.Wait()
+		if key, ttl, err := p.Left(); key != p.key || ttl != protocol.ClientTTL || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(key, ttl, err)
+		}
+		time.Sleep(2 * farewell) // then it has ended
 	})
 }
 

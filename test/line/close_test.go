@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -117,7 +118,8 @@ func TestCloseSaysWhatIsKept(t *testing.T) {
 			start := time.Now()
 			err := c.Close()
 			kit.Took(t, time.Since(start), 0, timeout, "Close took %v")
-			if err == nil || errors.Is(err, context.DeadlineExceeded) != fault.LoseRequest {
+			if err == nil || errors.Is(err, context.DeadlineExceeded) != fault.LoseRequest ||
+				!strings.Contains(err.Error(), `1 left, of ["`+w.Names[0]+`"], whose leases end within `) {
 				t.Errorf("%s: Close: %v", what, err)
 			}
 			if err := c.Close(); err != nil {

@@ -222,7 +222,17 @@ func hashesSuffer(fault memdriver.Fault, drivers ...*memdriver.Driver) {
 	}
 }
 
-// Nothing fails, waits or is left without an end if the hash cannot be written, read or deleted.
+// closes closes a client whose hash cannot be deleted. Close says so if the hash is left, and may if its fate is not known.
+func (s *known) closes(c *holdfast.Client) {
+	s.Helper()
+	err := c.Close()
+	if left := s.Do("EXISTS", clientKey(c)) == "1"; left && err == nil || err != nil && !strings.Contains(err.Error(), clientKey(c)) {
+		s.Errorf("the hash is left: %t; Close: %v", left, err)
+	}
+	s.Do("DEL", clientKey(c))
+}
+
+// No call but Close fails, nothing waits or is left without an end, if the hash cannot be written, read or deleted.
 func TestIdentityIsNoCondition(t *testing.T) {
 	for name, fault := range map[string]memdriver.Fault{
 		"no answer": {LoseRequest: true}, "no reply": {LoseReply: true},
@@ -256,13 +266,11 @@ func TestIdentityIsNoCondition(t *testing.T) {
 					within("Inspect", time.Second)
 					kit.Unlock(s.T, hold)
 					began = time.Now()
-					kit.OK(s.T, a.Close())
-					within("Close", 500*time.Millisecond)
-					s.Do("DEL", clientKey(a))
+					s.closes(a)
+					within("Close", 750*time.Millisecond)
 				}
-				kit.OK(s.T, s.b.Close())
-				within("Close", 500*time.Millisecond)
-				s.Do("DEL", clientKey(s.b))
+				s.closes(s.b)
+				within("Close", 750*time.Millisecond)
 			})
 		})
 	}
