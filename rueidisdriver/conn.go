@@ -37,6 +37,7 @@ type conn struct {
 	cancel    context.CancelFunc
 	wake      chan struct{} // tells the writer that there is something in the queue
 	received  atomic.Bool   // something came since the watcher last looked
+	from      *spare        // whose new client the connection is of; nil: it is of the program's
 
 	// Guarded by listener.mu.
 	queue  []*subscription // to be sent, oldest first
@@ -65,6 +66,7 @@ func (c *conn) enqueue(s *subscription) {
 
 // run is the writer.
 func (c *conn) run() {
+	c.from = c.listener.driver.only.borrowFresh()
 	client, known, err := c.dial()
 	if err == nil {
 		lost := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: c.message, OnSubscription: c.answer})
@@ -81,6 +83,9 @@ func (c *conn) run() {
 	c.listener.lost(c)
 	if err == nil {
 		end(client)
+	}
+	if c.from != nil {
+		c.from.release()
 	}
 }
 
@@ -100,9 +105,17 @@ func (c *conn) dial() (rueidis.DedicatedClient, []string, error) {
 	return client, known, nil
 }
 
+// client returns the client that the connection is of.
+func (c *conn) client() rueidis.Client {
+	if c.from != nil {
+		return c.from.fresh
+	}
+	return c.listener.driver.client
+}
+
 // node returns where to connect, and by which addresses the client may know that.
 func (c *conn) node() (node rueidis.Client, known []string) {
-	client := c.listener.driver.client
+	client := c.client()
 	nodes := client.Nodes()
 	if c.addr != "" {
 		return nodes[c.addr], nil // the server ends subscriptions by itself if the node is not the one any more
@@ -130,7 +143,7 @@ func (c *conn) watch(client rueidis.DedicatedClient, known []string, lost <-chan
 		case <-lost: //nolint:errcheck // why does not matter
 			return
 		case <-tick.C:
-			if moved(c.listener.driver.client, known) || !c.received.Swap(false) && !c.answers(client) {
+			if moved(c.client(), known) || !c.received.Swap(false) && !c.answers(client) {
 				return
 			}
 			c.listener.retryUnsubscribe(c)

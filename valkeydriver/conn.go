@@ -39,6 +39,7 @@ type conn struct {
 	cancel    context.CancelFunc
 	wake      chan struct{} // tells the writer that there is something in the queue
 	received  atomic.Bool   // something came since the watcher last looked
+	from      *spare        // whose new client the connection is of; nil: it is of the program's
 
 	// Guarded by listener.mu.
 	queue  []*subscription // to be sent, oldest first
@@ -67,6 +68,7 @@ func (c *conn) enqueue(s *subscription) {
 
 // run is the writer.
 func (c *conn) run() {
+	c.from = c.listener.driver.only.borrowFresh()
 	client, known, err := c.dial()
 	if err == nil {
 		lost := client.SetPubSubHooks(valkey.PubSubHooks{OnMessage: c.message, OnSubscription: c.answer})
@@ -83,6 +85,9 @@ func (c *conn) run() {
 	c.listener.lost(c)
 	if err == nil {
 		end(client)
+	}
+	if c.from != nil {
+		c.from.release()
 	}
 }
 
@@ -102,9 +107,17 @@ func (c *conn) dial() (valkey.DedicatedClient, []string, error) {
 	return client, known, nil
 }
 
+// client returns the client that the connection is of.
+func (c *conn) client() valkey.Client {
+	if c.from != nil {
+		return c.from.fresh
+	}
+	return c.listener.driver.client
+}
+
 // node returns where to connect, and by which addresses the client may know that.
 func (c *conn) node() (node valkey.Client, known []string) {
-	client := c.listener.driver.client
+	client := c.client()
 	nodes := client.Nodes()
 	if c.addr != "" {
 		return nodes[c.addr], nil // the server ends subscriptions by itself if the node is not the one any more
@@ -132,7 +145,7 @@ func (c *conn) watch(client valkey.DedicatedClient, known []string, lost <-chan 
 		case <-lost: //nolint:errcheck // why does not matter
 			return
 		case <-tick.C:
-			if moved(c.listener.driver.client, known) || !c.received.Swap(false) && !c.answers(client) {
+			if moved(c.client(), known) || !c.received.Swap(false) && !c.answers(client) {
 				return
 			}
 			c.listener.retryUnsubscribe(c)

@@ -64,8 +64,9 @@
 // Behind Sentinel, a search also asks all Sentinels, over new connections, which server is the primary: valkey-go learns of a failover by its
 // connection to one Sentinel, and does not notice that this has fallen silent, unless Sentinel.Dialer.KeepAlive is set. If a
 // Sentinel answers within half a second, calls use a new client of that primary in place of a spare connection, with the options of
-// the program's client, which the adapter reads where valkey-go keeps them; it cannot if the client is a wrapper around valkey-go's. The
-// new client is closed as a spare connection is. As long as it uses another server than the program's client does, that one's connections
+// the program's client, which the adapter reads where valkey-go keeps them; it cannot if the client is a wrapper around valkey-go's. A
+// listener that connects meanwhile uses it, too. The
+// new client is closed as a spare connection is, or with the listener's connection. As long as it uses another server than the program's client does, that one's connections
 // are not proven: the former primary stays a primary for some ten seconds. The program's own commands go on as valkey-go
 // sends them, so set Sentinel.Dialer.KeepAlive to a second and ConnWriteTimeout to two.
 //

@@ -151,6 +151,12 @@ func (d *Driver) slotOfCall(call driver.Call) int64 {
 	return d.slotOf(call.Keys[0])
 }
 
+// isDial reports whether there was no connection, since dialling has failed.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
 // doubtSlot has calls for the slot of this one use spare connections.
 func (d *Driver) doubtSlot(call driver.Call) {
 	key := ""
@@ -267,8 +273,7 @@ func classify(ctx context.Context, err error) *driver.Error {
 		}
 		return failure
 	}
-	var op *net.OpError
-	dialling := errors.As(err, &op) && op.Op == "dial"
+	dialling := isDial(err)
 	// The error must not look as if the caller had given up.
 	if dialCancelled(ctx, err) {
 		return driver.ConnectionError(fmt.Errorf("valkeydriver: another call gave up dialling: %s", err), true) //nolint:errorlint // see above

@@ -117,17 +117,14 @@ func (r replicated) dedicate() (valkey.DedicatedClient, func()) {
 	if r.node == nil {
 		return r.client.Dedicate()
 	}
-	s := r.node.borrow()
-	if s == nil {
-		return r.client.Dedicate()
-	}
-	if s.fresh != nil {
+	if s := r.node.borrowFresh(); s != nil {
 		conn, release := s.fresh.Dedicate()
 		return conn, func() { release(); s.release() }
 	}
-	s.release()
-	if conn, _ := r.node.find(false); conn != nil {
-		return conn, func() { go end(conn) }
+	if r.node.spare.Load() != nil {
+		if conn, _ := r.node.find(false); conn != nil {
+			return conn, func() { go end(conn) }
+		}
 	}
 	return r.client.Dedicate()
 }

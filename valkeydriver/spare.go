@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,6 +129,16 @@ func (n *node) borrow() *spare {
 		}
 	}
 	return nil
+}
+
+// borrowFresh borrows the spare if it is a new client; else it returns nil.
+func (n *node) borrowFresh() *spare {
+	s := n.borrow()
+	if s != nil && s.fresh == nil {
+		s.release()
+		return nil
+	}
+	return s
 }
 
 // retire has no further call use a spare connection. Those under way go on.
@@ -312,11 +321,10 @@ func (f *finding) try(this found, took time.Duration) bool {
 		case <-f.ctx.Done():
 		}
 	}
-	var op *net.OpError
 	switch {
 	case replica && took > time.Since(sent):
 		f.replicas.Add(1)
-	case errors.As(err, &op) && op.Op == "dial":
+	case isDial(err):
 		f.cancel() // the next one would meet the same
 	}
 	go end(this.conn)

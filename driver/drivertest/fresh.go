@@ -271,6 +271,10 @@ func testSilentFailover(t *testing.T, open Open) {
 			firewall, at := redistest.NewFirewall(t, append(sentinel.Sentinels, sentinel.Nodes...)...), behind(sentinel)
 			at.Dial, at.ReplyTimeout = firewall.Dial, time.Second
 			d := open(t, at)
+			l, r := listenTo(t, d)
+			channel := unique("failover")
+			l.Subscribe(channel)
+			r.awaitSubscribed(t, channel, 1)
 			manyAtOnce(t, d)
 			firewall.Forget()
 			defer firewall.Cut()
@@ -285,8 +289,30 @@ func testSilentFailover(t *testing.T, open Open) {
 			if after := promoted.Cli(t, "GET", key); before == "" || after == before {
 				t.Errorf("the key is %q at the new primary, after one more call %q", before, after)
 			}
+			deliver(t, d, r, channel)
 		})
 	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := redistest.StartCluster(t, 3, 1)
+		firewall, at := redistest.NewFirewall(t, cluster.Nodes...), clustered(cluster)
+		at.Dial, at.ReplyTimeout = firewall.Dial, time.Second
+		d := open(t, at)
+		manyAtOnce(t, d)
+		firewall.Forget()
+		defer firewall.Cut()
+		key := unique("failover")
+		old := cluster.NodeFor(t, key)
+		old.Kill()
+		cluster.WaitNewNodeFor(t, key, old)
+		within(t, limit, "the client has looked up the nodes", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := d.Eval(ctx, driver.Call{Script: incr, Keys: []string{key}})
+			return err == nil
+		})
+		answeredAfterPauses(t, d, key)
+	})
 }
 
 // testRefusedThenNew has a server refuse a call as one that is not the primary, or not yet. The next call uses a new
