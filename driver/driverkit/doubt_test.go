@@ -47,6 +47,24 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
+// A renewal that has found nothing better leaves the doubt, and is repeated before each call.
+func TestDoubtStays(t *testing.T) {
+	var d Doubt
+	renewed, found := 0, false
+	renew := func() {
+		if renewed++; !found {
+			d.Raise()
+		}
+	}
+	d.Raise()
+	for want := 1; want < 5; want++ {
+		found = want == 3
+		if d.Resolve(renew); renewed != min(want, 3) {
+			t.Errorf("renewed %d times, want %d", renewed, min(want, 3))
+		}
+	}
+}
+
 // An adapter may know better than the errors of calls.
 func TestRaise(t *testing.T) {
 	var d Doubt

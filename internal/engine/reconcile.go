@@ -385,8 +385,7 @@ func (a *account) evict() bool {
 func (a *account) owes() (until mono.Time, why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	until = a.ledger.KeyEnd()
-	if mono.Now() >= until {
+	if until = a.ledger.KeyEnd(); mono.Now() >= until {
 		return until, nil
 	}
 	for s := range a.opened {

@@ -3,6 +3,7 @@ package presence
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -225,8 +226,8 @@ func (p *Presence) send(request script.Request) call.Result {
 	return p.config.Do(ctx, request)
 }
 
-// sendLast sends the farewell, and returns why Redis has not done it. While Close waits for others anyway, it tries
-// for as long as they do: a failover may be under way.
+// sendLast sends the farewell, and returns why Redis has not done it: that the time is over, and why it was not answered, unless it
+// was refused. While Close waits for others anyway, it tries for as long as they do: a failover may be under way.
 func (p *Presence) sendLast(request script.Request) (err error) {
 	for left := farewells; left > 0; left-- {
 		if p.config.Others() && mono.Now() < p.lasts() {
@@ -239,6 +240,9 @@ func (p *Presence) sendLast(request script.Request) (err error) {
 		if cancel(); err == nil || !givenUp {
 			return err
 		}
+	}
+	if call.Code(err) == "" && !errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return err
 }

@@ -320,8 +320,18 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
+		name: "close: a client's hash that is left is not told", in: "Presence.withdrawn", suite: tests("internal/presence", "TestFarewell"),
+		old: "p.kept = err",
+		new: "p.kept = nil",
+	},
+	{
+		name: "close: a hash that was never written is told", in: "Presence.sent", suite: tests("internal/presence", "TestNothingStands"),
+		old: "p.written = p.stands",
+		new: "",
+	},
+	{
 		name: "close: what has ended with its lease is owed", in: "owes", suite: tests(line, "TestCloseOutlivesTheLease"),
-		old: "mono.Now() >= a.ledger.KeyEnd()",
+		old: "mono.Now() >= until",
 		new: "false",
 	},
 	{
@@ -1016,6 +1026,11 @@ var mutants = []mutant{
 	},
 
 	// Calls that leave together.
+	{
+		name: "doubt: it ends though nothing better was found", in: "Doubt.Resolve", suite: tests("driver/driverkit", "TestDoubtStays"),
+		old: "d.resolved.Store(raised)",
+		new: "d.resolved.Store(d.raised.Load())",
+	},
 	{
 		name: "gathering: an outcome that comes late is not told", in: "Call.End", suite: tests("driver/driverkit", "TestGivenUp"),
 		old: "late != nil",
