@@ -86,7 +86,8 @@ func (c *Client) Close() error {
 		err = fmt.Errorf("holdfast: Close: Redis has not answered to all within %v: %w", c.config.Timeout, err)
 	}
 	if key, ttl, why := c.presence.Left(); why != nil {
-		err = joinOnce(err, fmt.Errorf("holdfast: Close: %q, which says who the client was, expires within %v: %w", key, ttl.Truncate(time.Second)+time.Second, why))
+		within := ttl.Truncate(time.Second) + time.Second
+		err = joinOnce(err, fmt.Errorf("holdfast: Close: %q, which says who the client was, expires within %v: %w", key, within, why))
 	}
 	return err
 }

@@ -47,10 +47,10 @@
 //     closed when the calls on it have ended.
 //
 // A doubt ends with an answer, never because time has passed. A proof begins with each search, and once a second while calls use the
-// spare connection. Its probes are a script without effect, which a replica refuses, and WAIT for no replica, for servers before
-// Redis 7.0; rueidis sends each probe on one of its connections by chance, so a proof takes 64. The first probe
-// goes alone: one that fails, or is refused by a replica, or comes late ends the proof, and the doubt stays. If the client uses
-// another server, such as after a failover, its connections there are new, and well.
+// spare connection. A probe is a script without effect, which a replica refuses; a server before Redis 7.0 is asked with WAIT for no
+// replica. rueidis sends each probe on one of its connections by chance, so a proof takes 64. The first one goes alone. A probe
+// that fails, that a replica refuses, or whose answer is late ends the proof, and the doubt stays. If the client uses another
+// server, such as after a failover, its connections there are new, and well.
 //
 // A spare connection that no call has used for a second is closed, and the doubt stays: the next call begins another search. If a
 // search finds none, calls use the client's own connections, since nothing is known to be better, and the doubt stays too.
@@ -59,14 +59,14 @@
 // dead ones take a fifth of a second. New ones are made one after another, and the search ends when four of them led to a replica, or
 // after a second. Connections that it has tried and not chosen are closed. So BlockingPoolSize must leave room for one.
 //
-// Behind Sentinel, a search also asks all Sentinels, over new connections, which server is the primary: rueidis learns of a failover by its
-// connection to one Sentinel, and does not notice that this has fallen silent, unless Sentinel.Dialer.KeepAlive is set. If a
-// Sentinel answers within half a second, calls use a new client of that primary in place of a spare connection, with the options of
-// the program's client, which the adapter reads where rueidis keeps them; it cannot if the client is a wrapper around rueidis's. A
-// listener that connects meanwhile uses it, too. The
-// new client is closed as a spare connection is, or with the listener's connection. As long as it uses another server than the program's client does, that one's connections
-// are not proven: the former primary stays a primary for some ten seconds. The program's own commands go on as rueidis
-// sends them, so set Sentinel.Dialer.KeepAlive to a second and ConnWriteTimeout to two.
+// Behind Sentinel, a search also asks all Sentinels, over new connections, which server is the primary: rueidis learns of a
+// failover by its connection to one Sentinel, and does not notice that this has fallen silent, unless Sentinel.Dialer.KeepAlive is
+// set. If a Sentinel answers within half a second, calls use a new client of that primary in place of a spare connection. It has the
+// options of the program's client, which the adapter reads where rueidis keeps them; it cannot if the client is a wrapper around
+// rueidis's. A listener that connects meanwhile uses it, too. The new client is closed as a spare connection is, or with the
+// listener's connection. As long as it uses another server than the program's client does, that one's connections are not proven: a
+// former primary stays a primary for some ten seconds after an ordered failover. The program's own commands go on as rueidis sends
+// them, so set Sentinel.Dialer.KeepAlive to a second and ConnWriteTimeout to two.
 //
 // On a cluster, a slot is in doubt in the same way, and each node has a spare connection of its own. A proof asks
 // whatever node the client would send calls for the slot to, with 16 probes. It begins with a call for a slot in doubt, and, so

@@ -28,13 +28,15 @@ func newSilenceable(t *testing.T) *silenceable {
 	t.Helper()
 	server := redistest.Start(t)
 	s := &silenceable{proxy: redistest.NewProxy(t, server.Addr())}
-	s.client = connectTo(t, drivertest.Endpoint{Addrs: []string{server.Addr()}, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	at := drivertest.Endpoint{Addrs: []string{server.Addr()}}
+	at.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		s.dials.Add(1)
 		if !s.direct.Load() {
 			addr = s.proxy.Addr()
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
-	}}, rueidis.ClientOption{})
+	}
+	s.client = connectTo(t, at, rueidis.ClientOption{})
 	s.Driver = New(s.client)
 	var calls sync.WaitGroup
 	for range 200 { // as soon as a connection carries several calls at once, rueidis keeps it when it falls silent

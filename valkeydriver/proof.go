@@ -52,29 +52,29 @@ func (d *Driver) proveOwn(key string, probes int32) error {
 	return nil
 }
 
-// probe is a script that a server runs only if it may write: from Redis 7.0 on, a replica refuses it. Whoever may run scripts may
-// run it. It does nothing.
+// probe is a script that does nothing. A server runs it only if it may write, and a replica refuses it, from Redis 7.0 on. A user who
+// may take locks may run it.
 const probe = "#!lua\nreturn 1"
 
-// isPrimary asks a server whether it is a primary. It returns errReplica if not, and why it has not answered. A replica refuses the probe, before Redis 7.0
-// WAIT, for which the user may lack the right. Without replicas to wait for, WAIT does not wait. On a cluster's client, the
-// server is that of the key.
+// isPrimary asks a server whether it is a primary. It returns errReplica if not, and else why it has not answered. A server before
+// Redis 7.0 does not know the probe, so it is asked with WAIT, which a replica refuses, and which does not wait without replicas to wait
+// for. On a cluster's client, the server is that of the key.
 func isPrimary(ctx context.Context, client valkey.CommandClient, key string) error {
 	b := client.B()
-	questions := valkey.Commands{
+	for _, question := range []valkey.Completed{
 		b.Arbitrary("EVAL", probe, "0").Build().SetSlot(key).Pin(),
 		b.Arbitrary("WAIT", "0", "1").Build().SetSlot(key).Pin(), // built by Wait, it would use another connection
-	}
-	var found error
-	for _, answer := range client.DoMulti(ctx, questions...) {
-		if err := answer.NonValkeyError(); err != nil {
+	} {
+		err := client.Do(ctx, question).Error()
+		refusal, refused := valkey.IsValkeyErr(err)
+		switch {
+		case !refused:
 			return err
-		}
-		if refusal, refused := valkey.IsValkeyErr(answer.Error()); refused && isNoPrimary(refusal.Error()) {
-			found = errReplica
+		case isNoPrimary(refusal.Error()):
+			return errReplica
 		}
 	}
-	return found
+	return nil // it has answered
 }
 
 // isNoPrimary reports whether a refusal says that the server is no primary, or not yet.
