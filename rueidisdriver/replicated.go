@@ -115,14 +115,17 @@ func (r replicated) dedicate() (rueidis.DedicatedClient, func()) {
 	if r.node == nil {
 		return r.client.Dedicate()
 	}
-	if s := r.node.borrowFresh(); s != nil {
+	s := r.node.borrow()
+	switch {
+	case s == nil:
+		return r.client.Dedicate()
+	case s.fresh != nil:
 		conn, release := s.fresh.Dedicate()
 		return conn, func() { release(); s.release() }
 	}
-	if r.node.spare.Load() != nil {
-		if conn, _ := r.node.find(false); conn != nil {
-			return conn, func() { go end(conn) }
-		}
+	s.release()
+	if conn, _ := r.node.find(false); conn != nil {
+		return conn, func() { go end(conn) }
 	}
 	return r.client.Dedicate()
 }

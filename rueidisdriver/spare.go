@@ -82,81 +82,86 @@ func (s *spare) isElsewhere(client rueidis.Client) bool {
 // errGivenUp is the error of a call on a spare connection that was closed meanwhile.
 var errGivenUp = errors.New("rueidisdriver: the connection was given up")
 
-// node is the only server, or a node of a cluster, with its spare connection.
+// node is the only server, or a node of a cluster, with its spare.
 type node struct {
 	driver  *Driver
 	addr    string                // of a node of a cluster; "": of the only server, which may change
-	spare   atomic.Pointer[spare] // nil: calls use the client's own connections
+	spare   atomic.Pointer[spare] // nil: all is well, and calls use the client's own connections; none: there is doubt
 	finding chan struct{}         // holds a value while a connection is searched for; its capacity is 1
 	asking  chan struct{}         // likewise while Sentinels are asked
 
-	mu     sync.Mutex // held while reserve searches
-	failed time.Time  // when reserve last found none; guarded by mu
+	mu     sync.Mutex // held during a search for a spare
+	failed time.Time  // when one last found none; guarded by mu
 }
 
-// reserve borrows the spare connection, and looks for one if there is none. After a search that has found none, there is no other
-// one for a while.
-func (n *node) reserve() *spare {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s := n.borrow()
-	if s != nil || time.Since(n.failed) < findLimit {
-		return s
-	}
-	n.renew()
-	if s = n.borrow(); s == nil {
-		n.failed = time.Now()
-	}
-	return s
-}
+// none is in the place of a spare while there is doubt and no spare.
+var none = new(spare)
 
-// borrow returns the connection to use in place of the client's own, or nil. The caller releases it.
+// borrow returns the spare, if calls are to use one. If there is doubt and no spare, it looks for one, unless a search has found none a
+// short while ago. The caller releases it. nil: calls use the client's own connections.
 func (n *node) borrow() *spare {
 	s := n.spare.Load()
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil
-	}
-	if moved(n.driver.client, s.known) { // such as after a failover
-		n.retire(s)
+	case s == none:
+		return n.reserve()
+	case moved(n.driver.client, s.known): // such as after a failover
+		n.retire(s, nil)
 		return nil
+	case s.borrow():
+		return s
 	}
+	return n.borrow() // it was given up in that instant
+}
+
+// borrow adds a reference, unless the spare has ended.
+func (s *spare) borrow() bool {
 	for refs := s.refs.Load(); refs > 0; refs = s.refs.Load() {
 		if s.refs.CompareAndSwap(refs, refs+1) {
 			s.used.Store(true)
-			return s
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // borrowFresh borrows the spare if it is a new client; else it returns nil.
 func (n *node) borrowFresh() *spare {
-	s := n.borrow()
-	if s != nil && s.fresh == nil {
-		s.release()
+	s := n.spare.Load()
+	if s == nil || s.fresh == nil || !s.borrow() {
 		return nil
 	}
 	return s
 }
 
-// retire has no further call use a spare connection. Those under way go on.
-func (n *node) retire(s *spare) {
-	if n.spare.CompareAndSwap(s, nil) {
-		s.release()
+// reserve is borrow where there is doubt, of which the spare does not tell if there is none: that of a slot.
+func (n *node) reserve() *spare {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.spare.Load(); s == nil || s == none {
+		if time.Since(n.failed) < findLimit {
+			return nil
+		}
+		n.search()
 	}
+	if s := n.spare.Load(); s != nil && s != none && s.borrow() {
+		return s
+	}
+	return nil
 }
 
-// replace replaces a spare connection that is in doubt, if there is one. Calls under way on it end.
-func (n *node) replace(old, s *spare) {
-	if n.spare.CompareAndSwap(old, s) && old != nil {
-		old.end()
-	}
-}
-
-// renew finds a connection for the calls that follow. If there is none, they use the client's own, and the doubt stays unless
-// these are proven.
+// renew finds a spare for the calls that follow, in place of one that is in doubt.
 func (n *node) renew() {
-	old, known, proven := n.spare.Load(), []string{n.addr}, n.askOwn()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.search()
+}
+
+// search finds a spare. If there is none, calls use the client's own connections, and the doubt stays unless these are proven.
+// mu is held.
+func (n *node) search() {
+	known, proven := []string{n.addr}, n.askOwn()
 	if n.addr == "" {
 		known = addresses(n.driver.client)
 	}
@@ -165,23 +170,44 @@ func (n *node) renew() {
 	conn, _ := n.find(false)
 	fresh := <-named
 	if conn == nil && fresh == nil {
-		n.replace(old, nil)
-		if !endsDoubt(<-proven) {
-			n.raise()
+		n.failed = time.Now()
+		if n.install(none); endsDoubt(<-proven) {
+			n.retire(none, nil)
 		}
 		return
 	}
 	s := newSpare(conn, fresh, known)
-	n.replace(old, s)
+	n.install(s)
 	go n.keep(s, proven)
 }
 
-// keep looks at a spare after a proof. It gives the spare up if the client's own connections are proven, or the client says that it is
-// closed, and else comes again later.
+// install has calls use a spare. Calls under way on the one before it end: that is in doubt.
+func (n *node) install(s *spare) {
+	if old := n.spare.Swap(s); old != nil && old != none {
+		old.end()
+	}
+}
+
+// retire has no further call use a spare, but another one, or none, or nil. Calls under way go on.
+func (n *node) retire(s, next *spare) {
+	if n.spare.CompareAndSwap(s, next) && s != none {
+		s.release()
+	}
+}
+
+// giveUp gives up a spare that is in doubt. Calls under way on it end.
+func (n *node) giveUp(s *spare) {
+	if n.spare.CompareAndSwap(s, none) {
+		s.end()
+	}
+}
+
+// keep looks at a spare after a proof. It retires the spare if the client's own connections are proven, or the client says that it is
+// closed, and else comes again later. A spare that no call has used is retired, and the doubt stays.
 func (n *node) keep(s *spare, proven <-chan error) {
 	err := <-proven
 	if errors.Is(err, rueidis.ErrClosing) || err == nil && !s.isElsewhere(n.driver.client) {
-		n.retire(s)
+		n.retire(s, nil)
 		return
 	}
 	time.AfterFunc(spareIdle, func() {
@@ -190,8 +216,7 @@ func (n *node) keep(s *spare, proven <-chan error) {
 		case s.used.Swap(false):
 			n.keep(s, n.askOwn())
 		default:
-			n.raise()
-			n.retire(s)
+			n.retire(s, none)
 		}
 	})
 }
@@ -212,13 +237,6 @@ func (n *node) askOwn() <-chan error {
 	}
 	go func() { proven <- n.driver.proveOwn("holdfast", singleProofs) }() // ends by findLimit
 	return proven
-}
-
-// raise has the next call to the only server look for another connection. A slot of a cluster is in doubt until it is proven.
-func (n *node) raise() {
-	if n.addr == "" {
-		n.driver.calls.Doubt.Raise()
-	}
 }
 
 // find returns a connection that answers, and leads to a primary unless replicas will do; nil if there is none in

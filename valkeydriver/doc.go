@@ -55,7 +55,7 @@
 // server, such as after a failover, its connections there are new, and well.
 //
 // A spare connection that no call has used for a second is closed, and the doubt stays: the next call begins another search. If a
-// search finds none, calls use the client's own connections, since nothing is known to be better, and the doubt stays too.
+// search finds none, calls use the client's own connections for a second, since nothing is known to be better, and the doubt stays too.
 //
 // A search takes connections out of the blocking pool, idle ones first, until one answers a probe and leads to a primary. A hundred
 // dead ones take a fifth of a second. New ones are made one after another, and the search ends when four of them led to a replica, or
@@ -87,9 +87,9 @@
 //   - the keeper of each spare connection, which waits for the proof, has a timer start the next one, and closes the connection. It
 //     ends with the proof, and the timer fires no more two seconds after the last call.
 //
-// The node's spare connection is an atomic pointer, the only thing that a call looks at while all is well. Doubt.mu is held during
-// a search, and on a cluster the node's. The mutex of the slots in doubt is never held during I/O. A client that is closed while
-// they are under way fails their probes; they end as above.
+// The node's spare connection is an atomic pointer, the only thing that a call looks at while all is well. The node's mutex is held
+// during a search, and Doubt.mu, which comes first, during one that a call has caused by its failure. The mutex of the slots in
+// doubt is never held during I/O. A client that is closed while they are under way fails their probes; they end as above.
 //
 // After a connection was closed by the server, the adapter opens one to each server that the client uses, once in half a second at most, and listens to
 // whether it is refused, as a server does with as many as its maxclients allows: valkey-go loses that reply. The error

@@ -69,7 +69,7 @@ func (s *silenceable) silence(t *testing.T) {
 		t.Fatal("answered by a silent connection")
 	}
 	s.call(t)
-	if s.only.spare.Load() == nil {
+	if spare := s.only.spare.Load(); spare == nil || spare == none {
 		t.Fatal("no spare connection")
 	}
 }
@@ -106,7 +106,7 @@ func TestIdleSpare(t *testing.T) {
 	s := newSilenceable(t)
 	s.silence(t)
 	for range 3 {
-		eventually(t, "the spare connection is given up", func() bool { return s.only.spare.Load() == nil })
+		eventually(t, "the spare connection is given up", func() bool { return s.only.spare.Load() == none })
 		dials := s.dials.Load()
 		s.call(t)
 		if s.dials.Load() == dials {
@@ -122,7 +122,33 @@ func TestClosedWhileProbing(t *testing.T) {
 	s.silence(t)
 	s.client.Close()
 	drivertest.CheckClosed(t, s)
-	eventually(t, "the spare connection is given up", func() bool { return s.only.spare.Load() == nil })
+	eventually(t, "the spare connection is given up", func() bool {
+		spare := s.only.spare.Load()
+		return spare == nil || spare == none
+	})
+}
+
+// TestSpareRetiredAmidCalls has the spare connection retired again and again while calls are made. None is lost: each waits for
+// another spare connection.
+func TestSpareRetiredAmidCalls(t *testing.T) {
+	t.Parallel()
+	s := newSilenceable(t)
+	s.silence(t)
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			for range 200 {
+				s.call(t)
+			}
+		})
+	}
+	for range 100 {
+		if spare := s.only.spare.Load(); spare != nil && spare != none {
+			s.only.retire(spare, none)
+		}
+		time.Sleep(time.Millisecond) // so that there are calls in between
+	}
+	calls.Wait()
 }
 
 // TestSlotsInDoubt has slots in doubt until they are proven. Each is asked about once in a while, also one for which no call is made.

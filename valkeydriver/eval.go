@@ -30,6 +30,9 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 
 // send sends calls together, and those again whose script the server does not have.
 func (d *Driver) send(calls []*driverkit.Call) {
+	if s := d.only.borrow(); s != nil { // to find one takes time: what is given up meanwhile is not sent
+		s.release()
+	}
 	calls = slices.DeleteFunc(calls, func(call *driverkit.Call) bool {
 		if call.Sending() {
 			return false
@@ -206,7 +209,7 @@ func (d *Driver) eval(caller, ctx context.Context, call driver.Call) (any, error
 		default:
 			reply, err := d.outcome(ctx, result, true)
 			if err != nil && driverkit.IsDoubtful(err) {
-				n.replace(s, nil)
+				n.giveUp(s)
 			}
 			return reply, err
 		}

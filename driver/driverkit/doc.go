@@ -48,8 +48,7 @@
 //     doubt was raised meanwhile.
 //
 // Nothing else ends a doubt. An adapter that lets calls use the doubtful connections again, without having asked them, raises the doubt
-// itself ([Doubt.Raise]): renew does so if it has found nothing better. What comes late of calls that were sent before the doubt
-// was resolved raises none.
+// itself ([Doubt.Raise]), or remembers it. What comes late of calls that were sent before the doubt was resolved raises none.
 //
 // # Goroutines
 //

@@ -20,7 +20,7 @@ type Doubt struct {
 }
 
 // Resolve calls renew if there is doubt. After renew, calls use new connections, or such as have
-// answered since; if there is none, renew calls [Doubt.Raise], and the next Resolve calls it again. Others that call Resolve
+// answered since; if renew calls [Doubt.Raise], since there is none, the next Resolve calls it again. Others that call Resolve
 // meanwhile wait. It returns the epoch, which [Doubt.Note] gets when the call that is sent next has ended.
 func (d *Doubt) Resolve(renew func()) (epoch int64) {
 	if epoch = d.resolved.Load(); d.raised.Load() == epoch {
