@@ -22,10 +22,12 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	// What rueidis does later outlives its Close: it looks up the nodes of a
-	// cluster after a second, and closes connections to old ones after five.
+	// cluster after a second, closes connections to old ones after five, and
+	// goes on to dial a Sentinel that does not answer.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*sentinelClient).refreshRetry"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
 }
 

@@ -24,10 +24,12 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	// What valkey-go does later outlives its Close: it looks up the nodes of a
-	// cluster after a second, and closes connections to old ones after five.
+	// cluster after a second, closes connections to old ones after five, and
+	// goes on to dial a Sentinel that does not answer.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valkey-io/valkey-go.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/valkey-io/valkey-go.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/valkey-io/valkey-go.(*sentinelClient).refreshRetry"),
 		goleak.IgnoreAnyFunction("github.com/valkey-io/valkey-go.(*clusterClient).redirectOrNew.func1"))
 }
 
