@@ -75,11 +75,7 @@ func (q *queued) wait(ahead int) call.Result {
 		if q.acquisition != nil {
 			q.acquisition.account.gaveUp(q.last)
 		}
-		res := q.unanswered(call.Result{Err: context.Cause(q.bound())})
-		if q.waiter.Leave() {
-			return call.Result{Err: errHandedOver}
-		}
-		return res
+		return q.giveUp(call.Result{})
 	}
 	return q.result
 }
@@ -279,16 +275,22 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 		if passing(ctx, res) {
 			q.waiter.Fail(res.Why())
 		}
-		q.result = q.unanswered(res)
-		q.waiter.Leave()
+		q.result = q.giveUp(res)
 		return false
 	}
 }
 
-// unanswered adds to the result of a call that its bound ended what the queue knows of Redis: the request of a head before may have
-// had no reply for longer.
-func (q *queued) unanswered(res call.Result) call.Result {
-	if since, failing := q.waiter.Unanswered(); !since.IsZero() {
+// giveUp leaves the queue, and adds to the result of the last request, if there was one, what the queue knows of Redis: the request of
+// a head before may have had no reply for longer.
+func (q *queued) giveUp(res call.Result) call.Result {
+	handedOver, since, failing := q.waiter.GiveUp()
+	if handedOver {
+		return call.Result{Err: errHandedOver}
+	}
+	if res.Err == nil {
+		res.Err = context.Cause(q.bound())
+	}
+	if !since.IsZero() {
 		res.Sent, res.LastFailure = mono.Of(since), cmp.Or(res.LastFailure, failing)
 	}
 	return res

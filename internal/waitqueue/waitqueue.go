@@ -228,7 +228,7 @@ func (w *Waiter[T, J]) RetryAt(at time.Time, refusal error) {
 }
 
 // Asked notes that the head sends a request, and Failing how an attempt of it failed. A waiter that runs out of time before
-// there is a reply learns so from Unanswered. RetryAt and LeaveAfter say that there is one.
+// there is a reply learns so from GiveUp. RetryAt and LeaveAfter say that there is one.
 func (w *Waiter[T, J]) Asked(now time.Time) {
 	w.inQueue(func(q *Queue[T, J]) {
 		if q.unanswered.IsZero() { // else the head before has left without a reply
@@ -242,13 +242,6 @@ func (w *Waiter[T, J]) Failing(why error) {
 	if w.queue != nil {
 		w.inQueue(func(q *Queue[T, J]) { q.failing = why })
 	}
-}
-
-// Unanswered returns since when a request of the queue has had no reply, and how an attempt of it failed; the zero time if there is
-// no such request.
-func (w *Waiter[T, J]) Unanswered() (since time.Time, failing error) {
-	w.inQueue(func(q *Queue[T, J]) { since, failing = q.unanswered, q.failing })
-	return since, failing
 }
 
 // Retry returns what RetryAt said last: the zero time and nil if nobody has tried. While
@@ -301,19 +294,27 @@ func (w *Waiter[T, J]) LeaveAfter(retryAt time.Time, keepsSlot bool, holder Hold
 // Leave removes the waiter, whether or not it has come to the head. It reports whether the
 // lock was handed over to it before that: then it had left already.
 func (w *Waiter[T, J]) Leave() (handedOver bool) {
+	handedOver, _, _ = w.GiveUp()
+	return handedOver
+}
+
+// GiveUp is Leave, and returns since when a request of the queue has had no reply, and how an attempt of it failed; the zero time if
+// there is no such request.
+func (w *Waiter[T, J]) GiveUp() (handedOver bool, since time.Time, failing error) {
 	if w.queue == nil { // it has never joined one
-		return false
+		return false, since, nil
 	}
 	w.queue.shard.mu.Lock()
 	defer w.queue.shard.mu.Unlock()
 	if w.gone() {
-		return w.state == received
+		return w.state == received, since, nil
 	}
 	q := w.queue
+	since, failing = q.unanswered, q.failing
 	q.remove(w, departed)
 	q.promote()
 	q.tidy()
-	return false
+	return false, since, failing
 }
 
 // Fail says that the head is about to leave since Redis does not answer. The next one may take that for its own failure.

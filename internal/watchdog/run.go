@@ -10,25 +10,19 @@ import (
 
 // run is the watchdog's goroutine.
 func (d *Watchdog[V, G]) run() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	defer d.timer.Stop()
 	for {
 		select {
 		case <-d.ctx.Done():
 			return
-		case <-d.wake:
-		case <-timer.C:
-		}
-		if wait, more := d.look(); more {
-			timer.Reset(wait)
-		} else {
-			timer.Stop()
+		case <-d.timer.C:
+			d.look()
 		}
 	}
 }
 
-// look deals with every entry that is due, and returns how long to sleep.
-func (d *Watchdog[V, G]) look() (wait time.Duration, more bool) {
+// look deals with every entry that is due, and sets the timer for the next look.
+func (d *Watchdog[V, G]) look() {
 	due := d.collect()
 	for _, e := range due.lost {
 		d.config.Lost(e, Unanswered)
@@ -43,7 +37,10 @@ func (d *Watchdog[V, G]) look() (wait time.Duration, more bool) {
 			members = members[n:]
 		}
 	}
-	return d.rest()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lookAt, d.tickAt = 0, 0
+	d.lookInTime(d.now())
 }
 
 // fits is how many of these go into one batch: one at least.
@@ -55,22 +52,6 @@ func (d *Watchdog[V, G]) fits(members []asked[V]) int {
 		}
 	}
 	return len(members)
-}
-
-// rest says how long to sleep until the next look, or to sleep until woken.
-func (d *Watchdog[V, G]) rest() (wait time.Duration, more bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	wait = tick
-	if len(d.heap) > 0 {
-		d.idle = 0
-		wait = max(0, min(wait, d.heap[0].next().Sub(d.now())))
-	} else if d.idle++; d.idle > idleTicks {
-		d.idle, d.lookAt = 0, 0
-		return 0, false
-	}
-	d.lookAt = d.now().Add(wait)
-	return wait, true
 }
 
 type due[V any, G comparable] struct {
@@ -182,7 +163,6 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent mono.Time, answers []
 		default:
 			if m.ttl > 0 {
 				d.raise(e, sent, m.ttl)
-				e.short = 0
 			}
 			e.plan(sent)
 			if e.ttl(now) > m.ttl+e.Lease/10 {
@@ -191,7 +171,7 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent mono.Time, answers []
 		}
 		heap.Fix(&d.heap, e.index)
 	}
-	d.signal()
+	d.lookInTime(d.now())
 	d.mu.Unlock()
 	for _, e := range gone {
 		d.config.Lost(e, NotHeld)
@@ -216,7 +196,7 @@ func (d *Watchdog[V, G]) AnsweredLate(batch []Renewal[V], sent mono.Time, answer
 		}
 		heap.Fix(&d.heap, e.index)
 	}
-	d.signal()
+	d.lookInTime(d.now())
 }
 
 // pause is how long to wait before a failed renewal is repeated. It is longer

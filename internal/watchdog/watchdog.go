@@ -18,9 +18,6 @@ const (
 	// shortHold is when a hold that was promised less than its lease asks for the rest. Most holds under contention are over
 	// before that.
 	shortHold = 10 * time.Millisecond
-	// idleTicks is how many looks find nothing before the goroutine sleeps until it
-	// is woken: waking it costs more than a short hold does.
-	idleTicks = 20
 	// jump is by how much the wall clock must run ahead between two looks to
 	// be asked about, and not to be a clock that is being slewed.
 	jump = 10 * time.Millisecond
@@ -96,13 +93,12 @@ type Watchdog[V any, G comparable] struct {
 
 	mu      sync.Mutex
 	heap    entries[V]
-	started bool
 	stopped bool
 	looked  time.Duration // the wall clock's lead at the last look
-	lookAt  mono.Time     // when the goroutine will look next; zero: when it is woken
-	idle    int           // how many looks in a row have found no entry
+	timer   *time.Timer   // wakes the goroutine; nil: it has not started
+	lookAt  mono.Time     // when the timer fires; zero: there is nothing to look at
+	tickAt  mono.Time     // when it fires at the latest; zero as lookAt
 
-	wake chan struct{}   // capacity 1: look at the heap again
 	ctx  context.Context // ends with Stop
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -111,7 +107,7 @@ type Watchdog[V any, G comparable] struct {
 // New returns a watchdog without entries and without a goroutine.
 func New[V any, G comparable](config Config[V, G]) *Watchdog[V, G] {
 	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // Stop calls it
-	return &Watchdog[V, G]{config: config, asleep: mono.Asleep, lead: mono.WallLead, wake: make(chan struct{}, 1), ctx: ctx, stop: stop}
+	return &Watchdog[V, G]{config: config, asleep: mono.Asleep, lead: mono.WallLead, ctx: ctx, stop: stop}
 }
 
 // read is what the clocks show.
@@ -150,13 +146,11 @@ func (d *Watchdog[V, G]) Watch(e *Entry[V], sent mono.Time, ttl time.Duration, r
 		e.renewAt, e.short = min(e.renewAt, sent.Add(ttl/3), now.Add(shortHold)), ttl
 	}
 	heap.Push(&d.heap, e)
-	if !d.started && !d.stopped {
-		d.started = true
+	if d.timer == nil && !d.stopped {
+		d.timer = time.NewTimer(tick)
 		d.wg.Go(d.run)
 	}
-	if d.lookAt.IsZero() || e.next() < d.lookAt {
-		d.signal()
-	}
+	d.lookInTime(now)
 }
 
 // Remove ends the watch, and reports whether the entry could be trusted until
@@ -169,7 +163,11 @@ func (d *Watchdog[V, G]) Remove(e *Entry[V]) bool {
 		return false
 	}
 	d.finish(e, removed)
-	return d.now() < e.deadline
+	now := d.now()
+	if e.short > 0 {
+		d.lookNoSooner(now)
+	}
+	return now < e.deadline
 }
 
 // Acknowledge moves the deadline after a call other than the watchdog's own, which was
@@ -179,7 +177,6 @@ func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent mono.Time, ttl time.Durat
 	defer d.mu.Unlock()
 	if e.state == watched {
 		d.raise(e, sent, ttl)
-		e.short = 0
 		heap.Fix(&d.heap, e.index)
 	}
 }
@@ -187,6 +184,7 @@ func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent mono.Time, ttl time.Durat
 // raise moves the deadline of a watched entry after an acknowledgement, if that
 // reaches further. d.mu is held.
 func (d *Watchdog[V, G]) raise(e *Entry[V], sent mono.Time, ttl time.Duration) {
+	e.short = 0
 	if deadline := d.reach(e, sent, ttl); deadline > e.deadline {
 		_, asleep := d.read()
 		e.deadline, e.asleep = deadline, asleep
@@ -219,7 +217,7 @@ func (d *Watchdog[V, G]) SetUntil(e *Entry[V], until mono.Time) {
 		e.renewAt = d.now() // the deadline was reckoned with the earlier end
 	}
 	heap.Fix(&d.heap, e.index)
-	d.signal()
+	d.lookInTime(d.now())
 }
 
 // SetLease has the renewals from now on ask for another lease. The deadline stands.
@@ -236,7 +234,7 @@ func (d *Watchdog[V, G]) SetLease(e *Entry[V], lease time.Duration) {
 		e.renewAt = planned // nothing has been asked since, so it is not due later
 	}
 	heap.Fix(&d.heap, e.index)
-	d.signal()
+	d.lookInTime(d.now())
 }
 
 // SetRenewing switches renewal on or off.
@@ -252,7 +250,7 @@ func (d *Watchdog[V, G]) SetRenewing(e *Entry[V], on bool) {
 		e.renewAt = d.now()
 	}
 	heap.Fix(&d.heap, e.index)
-	d.signal()
+	d.lookInTime(d.now())
 }
 
 // Check asks the server now whether the entry's lock is still held.
@@ -264,7 +262,7 @@ func (d *Watchdog[V, G]) Check(e *Entry[V]) {
 	}
 	e.check = true
 	heap.Fix(&d.heap, e.index)
-	d.signal()
+	d.lookInTime(d.now())
 }
 
 // Deadline returns until when the entry may be trusted; of one that is watched no
@@ -299,9 +297,32 @@ func (d *Watchdog[V, G]) finish(e *Entry[V], s state) {
 	heap.Remove(&d.heap, e.index)
 }
 
-func (d *Watchdog[V, G]) signal() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
+// lookInTime makes the goroutine look when the first entry needs it, or suspensions are to be looked for. The goroutine is not woken
+// before that: most holds are over by then. d.mu is held.
+func (d *Watchdog[V, G]) lookInTime(now mono.Time) {
+	if d.timer == nil || len(d.heap) == 0 {
+		return
 	}
+	if d.tickAt.IsZero() {
+		d.tickAt = now.Add(tick)
+	}
+	if at := min(d.tickAt, d.heap[0].next()); d.lookAt.IsZero() || at < d.lookAt {
+		d.setTimer(now, at)
+	}
+}
+
+// lookNoSooner is lookInTime after an entry is gone that needed a look soon. d.mu is held.
+func (d *Watchdog[V, G]) lookNoSooner(now mono.Time) {
+	at := d.tickAt
+	if len(d.heap) > 0 {
+		at = min(at, d.heap[0].next())
+	}
+	if !d.lookAt.IsZero() && at > d.lookAt {
+		d.setTimer(now, at)
+	}
+}
+
+func (d *Watchdog[V, G]) setTimer(now, at mono.Time) {
+	d.lookAt = at
+	d.timer.Reset(max(0, at.Sub(now)))
 }

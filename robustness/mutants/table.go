@@ -1064,7 +1064,7 @@ var mutants = []mutant{
 		new: "if s.confirmed && e.Kind == driver.Subscribed { return }; s.confirmed = s",
 	},
 	{
-		name: "waiting: who leaves wakes nobody", in: "Waiter.Leave", suite: simulation("mutex"),
+		name: "waiting: who leaves wakes nobody", in: "Waiter.GiveUp", suite: simulation("mutex"),
 		old: "q.promote()",
 		new: "",
 	},
@@ -1567,7 +1567,7 @@ var mutants = []mutant{
 		new: "now < 0",
 	},
 	{
-		name: "hand-over: to a waiter that has left", in: "Waiter.Leave", suite: tests("internal/waitqueue", "TestHandOverInOrder", "TestLeaveHolding", "TestOpen"),
+		name: "hand-over: to a waiter that has left", in: "Waiter.GiveUp", suite: tests("internal/waitqueue", "TestHandOverInOrder", "TestLeaveHolding", "TestOpen"),
 		old: "w.state == received",
 		new: "false",
 	},
@@ -1637,7 +1637,7 @@ var mutants = []mutant{
 		new: "a.last == nil && why != nil",
 	},
 	{
-		name: "an outage is not told to those behind the head", in: "queued.unanswered", suite: tests(hold, "TestWhyAWaiterBehindAnotherEnded"),
+		name: "an outage is not told to those behind the head", in: "queued.giveUp", suite: tests(hold, "TestWhyAWaiterBehindAnotherEnded"),
 		old: "!since.IsZero()",
 		new: "false",
 	},
