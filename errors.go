@@ -278,12 +278,6 @@ func (e *BackendError) effect() string {
 
 func (e *BackendError) Unwrap() error { return e.Err }
 
-// refusal is a [*LockedError] or a [*PermitsError].
-type refusal interface {
-	error
-	reason() string
-}
-
 // gaveUpError is the error of a call that its own context ended. It matches what err matches, and not [ErrLocked]. For
 // [errors.As] it is also what was known then: why others had the lock, or how Redis failed.
 type gaveUpError struct {

@@ -95,7 +95,8 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 	return false, nil
 }
 
-// afterWait is the longest that a RedLock takes, when its wait is over or its context has ended, to hear why, and to give back what it has got.
+// afterWait is the longest that a RedLock takes, when its wait is over or its context has ended, to hear why, and to give back what
+// it has got.
 const afterWait = 100 * time.Millisecond
 
 // withoutQuorum gives back what a try has got, and says why that is too little, and whether to ask again: others have
@@ -159,10 +160,17 @@ func (a *compositeAcquire) quorumFailure(c *composite, before error) error {
 		return locked
 	case before != nil && withReason <= spare:
 		return before
-	case silent == 0 && engine.EndedByCaller(a.caller) && !slices.ContainsFunc(failed, isBackend):
-		return context.Cause(a.caller) // the servers may just have been about to reply
+	}
+	return a.tooFew(live, silent, failed)
+}
+
+// tooFew is the error for servers that failed, or were silent, in a try.
+func (a *compositeAcquire) tooFew(live, silent int, failed []error) error {
+	switch {
 	case silent > 0:
 		failed = append(failed, fmt.Errorf("%d of them had not answered yet", silent))
+	case engine.EndedByCaller(a.caller) && !slices.ContainsFunc(failed, isBackend):
+		return context.Cause(a.caller) // the servers may just have been about to reply
 	}
 	return &BackendError{
 		Op: engine.OpAcquire, Name: a.name,

@@ -35,10 +35,10 @@ var bounds = map[string]func(after time.Duration) (context.Context, []holdfast.W
 }
 
 var (
-	refusedConnection = errors.New("dial tcp: connection refused")
-	away              = memdriver.Fault{Refuse: refusedConnection}
-	movingSlot        = memdriver.Fault{Refuse: driver.ServerError("TRYAGAIN Multiple keys request during rehashing of slot", errors.New("TRYAGAIN"))}
-	forbidden         = memdriver.Fault{Refuse: driver.ServerError("NOPERM no permissions", errors.New("NOPERM no permissions"))}
+	errRefused = errors.New("dial tcp: connection refused")
+	away       = memdriver.Fault{Refuse: errRefused}
+	movingSlot = memdriver.Fault{Refuse: driver.ServerError("TRYAGAIN Multiple keys request during rehashing of slot", errors.New("TRYAGAIN"))}
+	forbidden  = memdriver.Fault{Refuse: driver.ServerError("NOPERM no permissions", errors.New("NOPERM no permissions"))}
 )
 
 // ending is how a call has to end.
@@ -86,7 +86,7 @@ var outages = map[string]struct {
 	ending
 }{
 	"held":   {ending: ending{locked: true}},
-	"away":   {fault: away, ending: ending{backend: true, cause: refusedConnection}},
+	"away":   {fault: away, ending: ending{backend: true, cause: errRefused}},
 	"silent": {fault: kit.LostRequest, ending: ending{backend: true}},
 	"moving": {fault: movingSlot, ending: ending{backend: true}},
 }

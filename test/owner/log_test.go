@@ -53,7 +53,7 @@ func (r *records) logger(level slog.Level) *slog.Logger {
 
 var (
 	unreachable = &holdfast.BackendError{Err: errors.New("gone")}
-	noRight     = &holdfast.BackendError{Err: driver.ServerError("NOPERM no", errors.New("NOPERM no"))}
+	errNoRight  = &holdfast.BackendError{Err: driver.ServerError("NOPERM no", errors.New("NOPERM no"))}
 )
 
 func tell(h holdfast.Hooks, which string, e holdfast.Event) {
@@ -97,7 +97,7 @@ func TestLogHooks(t *testing.T) {
 		{"refuse", holdfast.Event{Err: redis}, outage + "\n" + of("DEBUG", "not acquired", failure(redis))},
 		{"renew", holdfast.Event{Held: time.Second}, of("DEBUG", "renewal", "held=1s")},
 		{"renew", holdfast.Event{Err: redis}, outage + "\n" + of("DEBUG", "renewal", failure(redis))},
-		{"renew", holdfast.Event{Err: noRight}, of("WARN", "renewal", failure(noRight))},
+		{"renew", holdfast.Event{Err: errNoRight}, of("WARN", "renewal", failure(errNoRight))},
 		{"wait", holdfast.Event{Err: redis}, `level=DEBUG msg="holdfast: waiting" ahead=0 lock=x kind=mutex ` + failure(redis)},
 		{"release", holdfast.Event{}, ""},
 		{"lost", holdfast.Event{Err: lost}, of("ERROR", "lost", failure(lost))},
@@ -226,7 +226,7 @@ func TestLogHooksOutageEnds(t *testing.T) {
 		{"refuse", holdfast.Event{Err: locked}, true},
 		{"refuse", holdfast.Event{Err: locked, HadToWait: true}, false},
 		{"refuse", holdfast.Event{Err: holdfast.ErrNotReplicated}, true},
-		{"refuse", holdfast.Event{Err: noRight}, true},
+		{"refuse", holdfast.Event{Err: errNoRight}, true},
 		{"refuse", holdfast.Event{Err: &holdfast.BackendError{Err: kit.Refusal(true)}}, true}, // a full memory
 		{"refuse", holdfast.Event{Err: &holdfast.BackendError{Err: driver.ServerError("LOADING dataset", errors.New("LOADING dataset"))}}, false},
 		{"refuse", holdfast.Event{Err: holdfast.ErrInvalid}, false},
@@ -236,7 +236,7 @@ func TestLogHooksOutageEnds(t *testing.T) {
 		{"lost", holdfast.Event{Err: &holdfast.LostError{Reason: holdfast.LostUnanswered, Err: unreachable}}, false},
 		{"end", holdfast.Event{}, false}, // after Detach
 		{"end", holdfast.Event{Err: holdfast.ErrClosed}, false},
-		{"end", holdfast.Event{Err: noRight}, true},
+		{"end", holdfast.Event{Err: errNoRight}, true},
 	} {
 		var r records
 		hooks := holdfast.LogHooks(r.logger(slog.LevelDebug), time.Second)
@@ -424,7 +424,7 @@ func TestLogHooksOfRefusals(t *testing.T) {
 		hooks := holdfast.LogHooks(log.logger(slog.LevelWarn), time.Second)
 		for range 3 {
 			for range 100 {
-				tell(hooks, "refuse", holdfast.Event{Name: "x", Kind: "mutex", Err: noRight})
+				tell(hooks, "refuse", holdfast.Event{Name: "x", Kind: "mutex", Err: errNoRight})
 				tell(hooks, "refuse", holdfast.Event{Name: "x", Kind: "mutex", Err: holdfast.ErrNotReplicated})
 			}
 			time.Sleep(time.Minute)
