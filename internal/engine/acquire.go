@@ -347,7 +347,7 @@ func (a *acquisition) granted(res call.Result) error {
 	if a.claim.fresh || a.grant > 0 {
 		s.Learned(now, a.keyLives())
 	}
-	a.fill(h, s)
+	a.fill(h, s, now)
 	s.Granted(ch, &h.Hold)
 	if a.shares() {
 		h.share(a.queue)
@@ -355,7 +355,7 @@ func (a *acquisition) granted(res call.Result) error {
 		s.beginCohort(a.queue, h.since)
 	}
 	if s.entry == nil {
-		s.watch(h, res.Sent, lease)
+		s.watch(h, res.Sent, now, lease)
 		s.unconfirmed = a.grant > 0
 		if lifetime < a.lease {
 			s.setObjectEnd(deadline)
@@ -405,8 +405,8 @@ func (a *acquisition) untrusted(res call.Result, deadline, now mono.Time) error 
 }
 
 // fill makes the hold one of a side's. The account's mu is held.
-func (a *acquisition) fill(h *Hold, s *side) {
+func (a *acquisition) fill(h *Hold, s *side, now mono.Time) {
 	h.Hold = ledger.Hold[*Hold]{Value: h, Lease: a.args.Lease, Fixed: a.args.Fixed && !a.args.RenewFirst}
-	h.side, h.since, h.token = s, mono.Now(), s.Token
+	h.side, h.since, h.token = s, now, s.Token
 	h.inside = within{Context: a.caller, lock: a.lock, owner: s.account.owner, account: s.account, held: h}
 }

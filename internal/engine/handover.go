@@ -158,7 +158,7 @@ func (h *Hold) ifSameLease(give func(a *acquisition)) func(taker *acquisition) b
 
 // receive makes the hold of one that was handed the lock, or has joined others. mu is held.
 func (a *acquisition) receive(s *side) {
-	a.fill(a.hold, s)
+	a.fill(a.hold, s, mono.Now())
 	a.received = true
 }
 

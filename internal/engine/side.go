@@ -74,12 +74,12 @@ func (s *side) keepOpen(attempts []*call.Attempt, upTo int, releases bool) {
 }
 
 // watch begins to watch a run. mu is held.
-func (s *side) watch(h *Hold, sent mono.Time, lease time.Duration) {
+func (s *side) watch(h *Hold, sent, now mono.Time, lease time.Duration) {
 	e := s.account.engine
 	if s.MaxHold.IsZero() && e.MaxHold > 0 {
 		s.MaxHold = sent.Add(e.MaxHold)
 	}
-	s.Object, s.ObjectAsOf, s.failing, s.overslept, s.unconfirmed = 0, mono.Now(), nil, false, false
+	s.Object, s.ObjectAsOf, s.failing, s.overslept, s.unconfirmed = 0, now, nil, false, false
 	s.entry = &s.firstEntry
 	if s.firstEntry.Value != nil { // an earlier run used it
 		s.entry = new(entry)

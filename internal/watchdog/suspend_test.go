@@ -23,8 +23,14 @@ type host struct {
 // suspended makes the watchdog see the host's clocks.
 func suspended(d *watchdog) *host {
 	h := &host{}
-	d.asleep, d.lead = h.asleep, h.asleep
+	d.clock, d.lead = h.clock, h.asleep
 	return h
+}
+
+// clock is the host's: the test's own clock, which goes on by as much while the host is suspended.
+func (h *host) clock(now time.Time) (at mono.Time, asleep time.Duration) {
+	asleep = h.asleep(now)
+	return mono.Of(now).Add(asleep), asleep
 }
 
 // at suspends the host at a moment to come.

@@ -87,9 +87,10 @@ type Config[V any, G comparable] struct {
 // Watchdog watches entries with values of type V, in groups of type G. Use [New].
 type Watchdog[V any, G comparable] struct {
 	config Config[V, G]
-	// What the host's clocks say when one has just shown now: for how long it was suspended, and by how much
+	// What the host's clocks say when one has just shown now: the moment and for how long the host was suspended, and by how much
 	// the wall clock is ahead. Tests replace them.
-	asleep, lead func(now time.Time) time.Duration
+	clock func(now time.Time) (at mono.Time, asleep time.Duration)
+	lead  func(now time.Time) time.Duration
 
 	mu      sync.Mutex
 	heap    entries[V]
@@ -107,19 +108,12 @@ type Watchdog[V any, G comparable] struct {
 // New returns a watchdog without entries and without a goroutine.
 func New[V any, G comparable](config Config[V, G]) *Watchdog[V, G] {
 	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // Stop calls it
-	return &Watchdog[V, G]{config: config, asleep: mono.Asleep, lead: mono.WallLead, ctx: ctx, stop: stop}
-}
-
-// read is what the clocks show.
-func (d *Watchdog[V, G]) read() (now mono.Time, asleep time.Duration) {
-	at := time.Now()
-	asleep = d.asleep(at)
-	return mono.At(at, asleep), asleep
+	return &Watchdog[V, G]{config: config, clock: mono.Read, lead: mono.WallLead, ctx: ctx, stop: stop}
 }
 
 // now is this moment.
 func (d *Watchdog[V, G]) now() mono.Time {
-	now, _ := d.read()
+	now, _ := d.clock(time.Now())
 	return now
 }
 
@@ -134,10 +128,7 @@ func (d *Watchdog[V, G]) Trust(sent mono.Time, ttl time.Duration) mono.Time {
 func (d *Watchdog[V, G]) Watch(e *Entry[V], sent mono.Time, ttl time.Duration, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, asleep := d.read()
-	if len(d.heap) == 0 {
-		d.looked = d.lead(time.Now()) // a jump before that concerns nobody
-	}
+	now, asleep := d.clock(time.Now())
 	e.state, e.renewing = watched, renewing
 	e.deadline, e.asleep = d.reach(e, sent, ttl), asleep
 	e.longHeldAt = now.Add(d.config.LongHeldAfter)
@@ -163,7 +154,7 @@ func (d *Watchdog[V, G]) Remove(e *Entry[V]) bool {
 		return false
 	}
 	d.finish(e, removed)
-	now := d.now()
+	now, _ := d.clock(time.Now())
 	if e.short > 0 {
 		d.lookNoSooner(now)
 	}
@@ -186,7 +177,7 @@ func (d *Watchdog[V, G]) Acknowledge(e *Entry[V], sent mono.Time, ttl time.Durat
 func (d *Watchdog[V, G]) raise(e *Entry[V], sent mono.Time, ttl time.Duration) {
 	e.short = 0
 	if deadline := d.reach(e, sent, ttl); deadline > e.deadline {
-		_, asleep := d.read()
+		_, asleep := d.clock(time.Now())
 		e.deadline, e.asleep = deadline, asleep
 	}
 }
@@ -277,7 +268,7 @@ func (d *Watchdog[V, G]) Deadline(e *Entry[V]) mono.Time {
 func (d *Watchdog[V, G]) Overslept(e *Entry[V]) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, asleep := d.read()
+	now, asleep := d.clock(time.Now())
 	slept := asleep - e.asleep
 	return slept > 0 && e.deadline <= now && now < e.deadline.Add(slept)
 }

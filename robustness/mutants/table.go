@@ -111,9 +111,9 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "trust: ignores that the host was suspended", in: "Watchdog.read", suite: tests(watchdog, "TestSuspendedHostLosesItsHolds"),
-		old: "mono.At(at, asleep)",
-		new: "mono.At(at, 0)",
+		name: "trust: ignores that the host was suspended", in: "Watchdog.now", suite: tests(watchdog, "TestSuspendedHostLosesItsHolds"),
+		old: "d.clock(time.Now())",
+		new: "mono.Read(time.Now())",
 	},
 	{
 		name: "trust: a wall clock that is set is a suspension", in: "sleeper.find", suite: tests("internal/mono", "TestSuspensionIsMeasured"),
