@@ -17,8 +17,8 @@ import (
 )
 
 // Sentinels for [errors.Is]. ErrLocked means that another owner holds the lock, a [*BackendError] that Redis failed or refused.
-// An error that matches the context's own means that the context ended; [errors.As] then finds the [*LockedError] or the
-// *BackendError that says what the call had met until then.
+// An error that matches the context's own means that the context ended; [errors.As] then finds the [*LockedError], if another owner
+// held the lock, or the *BackendError, if Redis was failing or silent.
 var (
 	// ErrLocked: another owner holds the lock. [*LockedError] says which.
 	ErrLocked = lockerr.Locked
@@ -264,7 +264,7 @@ func (e *BackendError) Error() string {
 	return fmt.Sprintf("holdfast: %s of %q failed (%s): %v", e.Op, e.Name, e.effect(), e.Err)
 }
 
-// reason is how Redis failed, without the name.
+// reason describes the failure without the name of the lock.
 func (e *BackendError) reason() string {
 	return fmt.Sprintf("%s failed (%s): %v", e.Op, e.effect(), e.Err)
 }
@@ -278,8 +278,8 @@ func (e *BackendError) effect() string {
 
 func (e *BackendError) Unwrap() error { return e.Err }
 
-// gaveUpError is the error of a call that its own context ended. It matches what err matches, and not [ErrLocked]. For
-// [errors.As] it is also what was known then: why others had the lock, or how Redis failed.
+// gaveUpError is the error of a call that its own context ended. It matches what err matches, and not [ErrLocked]. [errors.As]
+// also finds why: the refusal, or how Redis failed.
 type gaveUpError struct {
 	err error
 	why explanation
@@ -295,7 +295,7 @@ func (e *gaveUpError) Error() string { return e.err.Error() + ": " + e.why.reaso
 
 func (e *gaveUpError) Unwrap() error { return e.err }
 
-// Is reports whether target is how Redis failed. What that says of contexts is about another one.
+// Is reports whether the failure of Redis matches target. A context's error in it does not count: that is about another context.
 func (e *gaveUpError) Is(target error) bool {
 	_, failed := e.why.(*BackendError)
 	return failed && target != context.Canceled && target != context.DeadlineExceeded && errors.Is(e.why, target)
@@ -355,7 +355,7 @@ func (engineErrors) Backend(op, name string, mayHaveRun bool, why error) error {
 	return &BackendError{Op: op, Name: name, MayHaveRun: mayHaveRun, Err: explained(why)}
 }
 
-// GaveUp adds to the end of the caller's context the explanation that why is or wraps, if there is one.
+// GaveUp adds the explanation that why is or wraps, if there is one, to the error of a call that its context ended.
 func (engineErrors) GaveUp(err, why error) error {
 	var permits *PermitsError
 	var locked *LockedError
@@ -371,7 +371,7 @@ func (engineErrors) GaveUp(err, why error) error {
 	return err
 }
 
-// several are errors that joinOnce has joined. Unlike those of [errors.Join] they stand on one line.
+// several holds errors that joinOnce has joined. Unlike the text of [errors.Join], its text is a single line.
 type several struct{ errs []error }
 
 func (s *several) Error() string {

@@ -74,12 +74,9 @@ func (l *handle) invoke(ctx context.Context, op string, request script.Request) 
 	return l.Invoke(ctx, op, request)
 }
 
-// complete adds the client's part to what the options of an acquire amount to, and refuses what cannot work.
+// complete adds the client's settings to the options of an acquire, and refuses what cannot work.
 func (l *handle) complete(cfg lockConfig) (lockConfig, error) {
-	if l.client == nil {
-		panic(zeroLock)
-	}
-	c := &l.client.config
+	c := &l.made().client.config
 	cfg.hooks = append(slices.Clip(c.hooks), cfg.hooks...)
 	if err := cmp.Or(l.invalid, cfg.invalid); err != nil {
 		return cfg, err

@@ -167,10 +167,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 //
 // Redisson: RLock.unlock.
 func (h *Hold) Unlock() error {
-	if h.core == nil {
-		panic(zeroHold)
-	}
-	how, err := h.core.Unlock()
+	how, err := h.made().Unlock()
 	if how == engine.EndedBefore || len(h.hooks) == 0 {
 		return err
 	}
