@@ -53,8 +53,8 @@ type Config struct {
 	Progress func(elapsed time.Duration, pairs int64)
 }
 
-// handsOver reports whether holds pass from goroutine to goroutine, or are shared, without Redis.
-func (c *Config) handsOver() bool {
+// formsCohorts reports whether one grant of Redis can serve several holds, by handoff or as shared reads.
+func (c *Config) formsCohorts() bool {
 	return !c.WithoutHandOver && c.Goroutines > c.Locks && (c.Kind == Mutex || c.Kind == Read)
 }
 

@@ -44,7 +44,7 @@ type Result struct {
 	Failures int64  `json:"failures"`
 	Failure  string `json:"failure,omitempty"`
 
-	// ThroughRedis is the result of the same workload without hand-over, if this one had it.
+	// ThroughRedis is the result of the same workload without handoff and shared reads, if this result had either.
 	ThroughRedis *Result `json:"through_redis,omitempty"`
 
 	cause error // of the first failure

@@ -41,11 +41,11 @@ type run struct {
 
 // Run runs the workload until its time is up, or the context ends. It returns what was
 // measured until then, also together with an error that is about what came after. An
-// error is an [exit.Error]. If holds pass inside the process, it runs the workload a second
-// time, without that: see [Result.ThroughRedis].
+// error is an [exit.Error]. If one grant can serve several holds, it runs the workload a second
+// time without that: see [Result.ThroughRedis].
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	result, err := runOnce(ctx, cfg)
-	if err != nil || result.Interrupted || !cfg.handsOver() {
+	if err != nil || result.Interrupted || !cfg.formsCohorts() {
 		return result, err
 	}
 	cfg.WithoutHandOver = true

@@ -46,7 +46,7 @@ type grammar struct {
 	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
 }
 
-// output is standard output. It keeps the first error of writing to it, so commands and libraries need not report it.
+// output is standard output. It records the first write error, so commands and libraries need not report it.
 type output struct {
 	term.File
 
@@ -66,7 +66,7 @@ func unwritten(err error) error {
 	return exit.Because(exit.Failed, "standard output cannot be written: %w", err)
 }
 
-// forKong returns the same standard output as kong needs it, which asks only an *os.File how wide its terminal is.
+// forKong returns the *os.File of standard output: kong finds the width of a terminal only for that type.
 func forKong(stdout io.Writer) io.Writer {
 	if out, isOutput := stdout.(*output); isOutput {
 		return out.File
@@ -101,7 +101,7 @@ func Main(args []string, stdout, stderr *os.File) int {
 	out := &output{File: stdout}
 	s := streams{out, stderr, slices.Concat(args, os.Environ())}
 	err := s.run(args)
-	if failed := out.failed.Load(); failed != nil { // whatever came of it
+	if failed := out.failed.Load(); failed != nil { // more important than err
 		err = unwritten(*failed)
 	}
 	return s.exitCode(err)

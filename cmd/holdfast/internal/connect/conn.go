@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// announcedLimit bounds a dial to an address that sentinels or a cluster have announced: shorter than the time in which a call of
-	// the library is sent again, so that its error says why.
+	// announcedLimit bounds a dial to an address that sentinels or a cluster have announced. It is shorter than an attempt of the
+	// library, so the error of the dial becomes the error of the call.
 	announcedLimit = 1500 * time.Millisecond
-	// announcedFor is the time for which a failed dial counts for others: the Redis client dials several times.
+	// announcedFor is how long later dials fail with the same error: the Redis client dials several times.
 	announcedFor = time.Second
 )
 
-// unreached records the addresses that sentinels or a cluster announced, and that could not be dialled lately.
+// unreached records failed dials to addresses that sentinels or a cluster have announced.
 type unreached struct {
 	mu    sync.Mutex
 	known map[string]*announcedError
@@ -40,7 +40,7 @@ func (u *unreached) dial(ctx context.Context, network, addr string, dial func(ct
 	}
 	failed = &announcedError{addr: addr, err: err, at: time.Now()}
 	if ctx.Err() != nil {
-		return nil, failed // which may be too soon for others
+		return nil, failed // not recorded: the caller may have left before the dial could succeed
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -63,8 +63,8 @@ func (e *announcedError) Error() string { return e.err.Error() }
 
 func (e *announcedError) Unwrap() error { return e.err }
 
-// firstWords is a connection without TLS that fails with what the server says first if that is a refusal. The Redis client would take it for
-// the reply to HELLO, go on, and report that the connection was closed.
+// firstWords is a connection without TLS whose reads and writes fail with the server's refusal, if that is the first thing it sends.
+// The Redis client would take the refusal for the reply to HELLO, continue, and report that the connection was closed.
 type firstWords struct {
 	net.Conn
 
@@ -78,7 +78,7 @@ type refusalError string
 
 func (e refusalError) Error() string { return string(e) }
 
-// listenFirst returns conn with attention to what the server says first, if it is a plain connection.
+// listenFirst wraps a connection without TLS in a firstWords, and returns any other one as it is.
 func listenFirst(conn net.Conn) net.Conn {
 	raw, plain := conn.(syscall.Conn)
 	if !plain {
@@ -90,7 +90,7 @@ func listenFirst(conn net.Conn) net.Conn {
 // SyscallConn lets the Redis client see whether an idle connection is dead.
 func (c *firstWords) SyscallConn() (syscall.RawConn, error) { return c.raw.SyscallConn() }
 
-// Read reads.
+// Read returns a [refusalError] if the first bytes that it reads are a refusal, and from then on.
 func (c *firstWords) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.heard.Swap(true) {
@@ -106,10 +106,10 @@ func (c *firstWords) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refusalLimit bounds the time in which a refusal is read after a failed Write. It came before the failure.
+// refusalLimit bounds the read of a refusal after a failed Write. The refusal arrived before the failure, so a short time is enough.
 const refusalLimit = 20 * time.Millisecond
 
-// Write writes.
+// Write returns a [refusalError] if the server has refused the connection: a failed write looks for an unread refusal.
 func (c *firstWords) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err != nil && !c.heard.Load() {

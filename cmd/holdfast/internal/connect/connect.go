@@ -44,7 +44,7 @@ type Options struct {
 	CAFile string
 	// CertFile and KeyFile, if not empty, are PEM files with the client's certificate and its key.
 	CertFile, KeyFile string
-	// ServerName, if not empty, is the name that every certificate has to have, whatever the host that it is reached by.
+	// ServerName, if not empty, is the name that every certificate must have, in place of the host of the connection.
 	ServerName string
 	// InsecureSkipVerify allows the URL to switch the checks of the server's
 	// certificate off.
@@ -143,8 +143,8 @@ func FirstLine(file, what string) (string, error) {
 	return line, err
 }
 
-// secret returns a secret without the white space around it, of which it would seldom be a part. It refuses what else spoils
-// one; where says where it is.
+// secret returns a secret without the white space around it, which is seldom part of it. It refuses a secret that is in quotes or
+// has an invisible character in it. where names the secret in the error.
 func secret(text, where string) (string, error) {
 	text = strings.TrimSpace(text)
 	switch {

@@ -156,7 +156,7 @@ func namesOf(e x509.HostnameError) string {
 	return "; it has " + strings.Join(names[:min(len(names), shownNames)], ", ")
 }
 
-// shownNames is how many of a certificate's names are said.
+// shownNames is the largest number of a certificate's names in an error.
 const shownNames = 3
 
 // closedAtOnce reports whether the server has closed the connection.

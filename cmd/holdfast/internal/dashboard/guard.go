@@ -252,8 +252,8 @@ func (s *sessions) end(secret string) {
 }
 
 // cookie hands a session to the browser, or takes it back if it is empty. Scripts do not see it, and other sites cannot have it sent.
-// A page that has come by way of a proxy with TLS has it sent by that way alone. It has no Path, so browsers send it to paths beside
-// that of the request only: to /api/, below whatever path the proxy shows the page.
+// A page that has come by way of a proxy with TLS has it sent by that way alone. It has no Path, so browsers send it only to paths in
+// the directory of the request: to /api/, below whatever path the proxy shows the page.
 func cookie(r *http.Request, secret string) *http.Cookie {
 	c := &http.Cookie{ //nolint:gosec // Secure would keep it from plain HTTP on loopback
 		Name: cookieName, Value: secret, HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionFor.Seconds()),

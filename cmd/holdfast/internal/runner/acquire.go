@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// find looks a command up as a shell does, before anybody waits for the lock. If PATH says so, that is also in the
-// current directory.
+// find looks a command up as a shell does, before the run waits for the lock. It finds a command in the current directory only if
+// PATH contains that.
 func find(command string) (string, *exit.Error) {
 	path, err := exec.LookPath(command)
 	switch {
@@ -33,8 +33,8 @@ func find(command string) (string, *exit.Error) {
 	return path, nil
 }
 
-// execute starts a command by means of do. A script without "#!", which the kernel does not execute, is run by /bin/sh, as
-// by execvp and a shell.
+// execute starts a command by means of do. The kernel does not execute a script without "#!", so /bin/sh runs it, as with execvp
+// and in a shell.
 func execute(path string, argv []string, do func(path string, argv []string) error) error {
 	err := do(path, argv)
 	if errors.Is(err, syscall.ENOEXEC) && isText(path) {

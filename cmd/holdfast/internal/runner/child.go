@@ -32,8 +32,8 @@ func start(path string, argv, environment []string) (*child, error) {
 		attributes.Foreground, attributes.Ctty = true, c.terminal.fd
 	}
 	dieWithParent(attributes)
-	// A shell has what it runs in $(…) ignore these, and whoever ignores them gets an error from the terminal, and is not suspended
-	// until it has it. A signal that we catch has its default effect on the command.
+	// In $(…) a shell starts programs with these signals ignored. A program that ignores them gets an error from the terminal,
+	// instead of being suspended until it has the terminal. For a signal that we catch, the command starts with the default action.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU, syscall.SIGTTIN)
 	var err error
 	c.process, err = os.StartProcess(path, argv, &os.ProcAttr{

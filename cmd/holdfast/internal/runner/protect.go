@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
-// glance is how often to look whether the command is frozen, or can have the terminal that it waits for.
+// glance is how often to check whether the command is frozen, or can have the terminal that it waits for.
 const glance = time.Second
 
 // result is what came of the command.
@@ -208,7 +208,7 @@ func (w *watch) lose() {
 	say("the %s is lost: %s; %s", w.what(), reason, w.fate())
 }
 
-// fate says what becomes of the command now that the lock is lost.
+// fate describes, for the report of a loss, what happens to the command.
 func (w *watch) fate() string {
 	switch {
 	case !w.stopping:
@@ -246,7 +246,7 @@ func (w *watch) stop(grace time.Duration) {
 func (w *watch) suspended(by syscall.Signal) {
 	switch {
 	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:
-		w.handOver()
+		w.giveTerminal()
 	case by == syscall.SIGTSTP && w.child.foreground():
 		// First it goes on, and then we say so: the signal takes back a Ctrl-Z that
 		// has not been delivered yet, and that one would go unanswered.
@@ -258,16 +258,16 @@ func (w *watch) suspended(by syscall.Signal) {
 	}
 }
 
-// notSuspended says that Ctrl-Z has no effect: the lock would be lost, or block the others for as long as the command
+// notSuspended reports that Ctrl-Z has no effect. A suspended command would lose its lock, or block other owners for as long as it
 // sleeps.
 func (w *watch) notSuspended() {
 	w.noticef("a command that holds a lock cannot be suspended from the terminal, so it goes on")
 }
 
-// handOver gives the terminal to a command that is suspended because it wants to use it. If we do not have it, it is said once how
-// the command gets it.
-func (w *watch) handOver() {
-	if w.child.terminal.handOver(w.child.process.Pid) {
+// giveTerminal gives the terminal to a command that is suspended because it wants to use it. If we do not have the terminal, it
+// reports once how the command can get it.
+func (w *watch) giveTerminal() {
+	if w.child.terminal.give(w.child.process.Pid) {
 		w.awaits = false
 		w.child.goOn()
 		return
@@ -279,18 +279,18 @@ func (w *watch) handOver() {
 	}
 }
 
-// glance looks whether the command can have the terminal by now, or is frozen.
+// glance checks whether the command can have the terminal that it waits for, or is frozen.
 func (w *watch) glance() {
 	front := w.child.foreground()
 	switch {
 	case !front && !w.child.terminal.available():
 	case w.awaits:
-		w.handOver()
+		w.giveTerminal()
 	case !w.child.frozen():
 	case front:
 		w.suspended(syscall.SIGTSTP)
 	default: // another process of its group wants to read
-		w.handOver()
+		w.giveTerminal()
 	}
 }
 

@@ -16,15 +16,15 @@ var ending = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-// continuing are those of them that also continue a suspended command, since it would not act on them otherwise. An
-// operator who has suspended it does not want that of the others.
+// continuing lists the ending signals that also continue a suspended command, which would not act on them otherwise. The other
+// signals do not: an operator may have suspended the command on purpose.
 var continuing = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
 // listen begins to collect the signals to pass on.
 //
 // SIGHUP stays ignored, here and in the command, if we were started to ignore it, as by nohup.
-// SIGINT does not: a script's shell has each of its background commands ignore it, which
-// nobody has asked for, and whoever sends it wants the run to end. SIGPIPE is collected, and not looked at, because a
+// SIGINT does not: a script's shell starts each background command with SIGINT ignored, unasked, and
+// a user who sends SIGINT wants the run to end. SIGPIPE is collected and ignored, because a
 // closed standard error must not end a runner whose command still runs.
 func listen() (signals, resized <-chan os.Signal, stop func()) {
 	c, winch, pipe := make(chan os.Signal, 64), make(chan os.Signal, 1), make(chan os.Signal, 1)

@@ -15,7 +15,7 @@ import (
 // terminal its descriptor is -1, and every request fails. doc.go has the rules.
 type terminal struct {
 	fd     int
-	before int         // the foreground group before the command's; 0 unless the terminal was handed over
+	before int         // the foreground group before the command's; 0 unless the command was given the terminal
 	state  *term.State // its modes at that time
 }
 
@@ -38,7 +38,7 @@ func (t *terminal) front() int {
 	return group
 }
 
-// available reports whether the foreground group is ours, or that of the run whose command we are.
+// available reports whether the foreground group is ours, or belongs to the run whose command we are.
 func (t *terminal) available() bool {
 	front := t.front()
 	if front == unix.Getpgrp() {
@@ -52,7 +52,7 @@ func (t *terminal) available() bool {
 	return err == nil && group == front
 }
 
-// save notes what retake restores, and reports whether the terminal can be handed over.
+// save records the state that retake restores, and reports whether the terminal can be given away.
 func (t *terminal) save() bool {
 	if !t.available() {
 		return false
@@ -70,17 +70,17 @@ func (t *terminal) fromStart() bool {
 	return term.IsTerminal(os.Stdin.Fd()) && term.IsTerminal(os.Stdout.Fd()) && t.save()
 }
 
-// handOver makes a group the foreground group, and reports whether it is.
-func (t *terminal) handOver(to int) bool {
+// give makes a group the foreground group, and reports whether it is.
+func (t *terminal) give(to int) bool {
 	if t.front() == to {
 		return true
 	}
 	return t.save() && unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, to) == nil
 }
 
-// retake takes the terminal back from a group, unless somebody else has taken it meanwhile, and returns the group that
-// has it now, 0 if nothing was taken back. A command that was killed may have left modes that are of no use to the
-// shell: restore sets them back. A program of the group that gets the terminal may have been suspended because it
+// retake takes the terminal back from a group, unless another group has it by then. It returns the group that has the
+// terminal again, or 0 if nothing was taken back. A command that was killed may have left modes that are of no use to the
+// shell: restore resets them. A program of the group that gets the terminal may have been suspended because it
 // wanted to read, so the group is continued.
 func (t *terminal) retake(from int, restore bool) (group int) {
 	if t.before == 0 || t.front() != from {

@@ -121,7 +121,8 @@ type Waiter struct {
 	Who   holdfast.Identity
 	Mode  string // what it wants of a read-write lock: [Reads] or [Writes]
 	Wants int64  // how many permits; 0 if it is no semaphore
-	// Since is when it joined the line, by Redis's clock; zero: not known. It is not known of Redisson's, nor of those outside a line.
+	// Since is the time at which it joined the waitlist, by Redis's clock; zero if that is not known. It is not known for Redisson
+	// waiters and unlisted ones.
 	Since time.Time
 	// Silent says that it is one of holdfast's and was not heard of for too long, so it does not get
 	// the lock any more unless it is heard of; or that nothing speaks for it.
@@ -136,7 +137,7 @@ func (l Lock) HeldFor(h Holder) time.Duration {
 	return max(l.At.Sub(h.Since), 0)
 }
 
-// WaitedFor is how long a waiter had stood in line when the lock was read; 0: not known, or it has just come.
+// WaitedFor returns how long a waiter had been in the waitlist when the lock was read; 0 if that is not known, or it has just joined.
 func (l Lock) WaitedFor(w Waiter) time.Duration {
 	if w.Since.IsZero() {
 		return 0

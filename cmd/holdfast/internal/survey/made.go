@@ -57,7 +57,7 @@ func moment(text string) time.Time {
 	return time.Time{}
 }
 
-// instant makes a moment of µs since the epoch; zero likewise.
+// instant makes a moment of µs since the epoch; like [moment], it returns zero for a number that is no time.
 func instant(us float64) time.Time {
 	if us >= 1 && us < neverExpires*1000 {
 		return time.UnixMicro(int64(us))

@@ -79,8 +79,8 @@ type raw struct {
 	ttl                time.Duration
 	fields             []field
 	fieldCount         int64
-	inLine             []string    // who stands in the line of a plain lock
-	inLineSince        []time.Time // since when
+	inLine             []string    // the entries of the waitlist of a plain lock
+	inLineSince        []time.Time // when each of them joined
 	inLineCount        int64
 	asks               *redis.SliceCmd // what they have asked; nil if there are none
 	fairAsks           *redis.SliceCmd // likewise, of queue
