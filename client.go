@@ -69,8 +69,8 @@ func (c *Client) NewOwner() Owner { return Owner{c.made().NewOwner()} }
 // cause, stops every goroutine and waits for them. The Redis client stays open. It takes no context, like [Hold.Unlock]:
 // it is deferred, and a context that a signal has ended would leave every lock to its lease. If Redis does not answer, the
 // error matches [context.DeadlineExceeded] after the client's timeout. It is another one if Redis refuses to take something
-// back. What has not been given back ends with its lease. The hash that says who the client is stays for six minutes if Redis does not
-// delete it within half a second. The error says what is left, and for how long.
+// back. What has not been given back ends with its lease. The hash that identifies the client expires within six minutes if Redis does
+// not delete it within half a second. The error names what is left in Redis, and the time until it expires.
 //
 // A hook must call Close in a goroutine: Close waits for the call whose OnWait is running. Closing twice is closing once.
 // Redisson: RedissonClient.shutdown, which keeps its locks.

@@ -115,8 +115,8 @@ func (c *composite) join(part *Hold) {
 	c.tell()
 }
 
-// partFailed takes note that a part could not be acquired. What fails after the hold has ended has failed of that, and is
-// not noted; but after the end of the wait, or of the caller's context, it is, since it says what has come of the part.
+// partFailed records that a part could not be acquired. It ignores a failure after the end of the hold, which is the cause, but
+// not after the end of the wait or of the caller's context: then the failure is the outcome of the part.
 func (c *composite) partFailed(why error) {
 	c.mu.Lock()
 	if c.err() == nil || c.ended == nil && (engine.OwnBound(context.Cause(c.ctx)) || engine.EndedByCaller(c.caller)) {

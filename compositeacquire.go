@@ -145,7 +145,7 @@ func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 			again, a.err = a.tryInOrder(bound)
 		}
 		if before != nil && a.err != nil && engine.EndedByCaller(a.caller) && time.Since(began) < engine.Silence {
-			a.err = before // this try was too short to learn anything
+			a.err = before // this try was too short for a reply
 		}
 	}
 	if a.err == nil {
@@ -256,7 +256,7 @@ func isRefusal(err error) bool {
 	return ok && !failed.MayHaveRun || isAny(err, ErrLocked, ErrNoPermits, ErrReentrant, ErrInvalid)
 }
 
-// isBackend reports whether an error says that Redis has failed.
+// isBackend reports whether an error is or wraps a [*BackendError].
 func isBackend(err error) bool { return errors.As(err, new(*BackendError)) }
 
 // isAny reports whether an error matches one of several.

@@ -61,9 +61,9 @@ func WithIdentity(i Identity) ClientOption {
 	})
 }
 
-// WithoutIdentity keeps the client from saying who it is, and from looking up who holds a lock: it writes no key but those
-// of its locks, needs no right to the keys of identities, and a refusal or an Inspect costs one call. So its own
-// [LockedError] and [State] have no Who and no HeldFor, even if the holder says who it is, and their texts name owners as
+// WithoutIdentity keeps the client from identifying itself and from looking up the identity of holders. It writes no key except
+// those of its locks, needs no right to the keys of identities, and a refusal or an Inspect costs one call. So its own
+// [LockedError] and [State] have no Who and no HeldFor, even if the holder has identified itself, and their texts name owners as
 // they are recorded in Redis. [Client.Who] still asks.
 func WithoutIdentity() ClientOption {
 	return clientOption(func(c *config) error {

@@ -35,7 +35,7 @@ var (
 	_        = []Inspector{(*Mutex)(nil), (*RWMutex)(nil), (*RLocker)(nil), (*PermitSemaphore)(nil)}
 )
 
-// Do acquires the lock, calls f with the hold and its context, and unlocks, also if f panics. If the acquire fails, f is not
+// Do acquires the lock, calls f with the hold and its context, and unlocks, even if f panics. If the acquire fails, f is not
 // called and the error is Lock's. Otherwise the error joins f's and Unlock's: it matches [ErrLost] if the lock was lost while
 // f ran.
 //

@@ -56,7 +56,7 @@ func LogHooks(logger *slog.Logger, longWait time.Duration) Hooks {
 		OnError: func(ctx context.Context, e Event) {
 			level := slog.LevelWarn
 			if about, _ := judge(e.Err); about != silent {
-				level = slog.LevelDebug // unless outcome raises it
+				level = slog.LevelDebug // outcome raises it for the first refusal
 			}
 			l.outcome(ctx, level, "failed in the background", e, ownerOf(e)...)
 		},

@@ -54,7 +54,7 @@ type repeats struct {
 	more   int
 }
 
-// verdict is what an error says about Redis.
+// verdict classifies an error by its meaning for Redis.
 type verdict int
 
 const (
@@ -80,7 +80,7 @@ func judge(err error) (verdict, string) {
 	case !errors.As(err, &backend):
 		return silent, ""
 	case errors.As(err, &gaveUp) && errors.Is(backend, call.ErrNoAnswer):
-		return silent, "" // the caller's time may just have been short
+		return silent, "" // the caller's deadline may have been too short
 	}
 	// A full memory refuses acquires, not renewals, and a slot on the move refuses calls with several keys only.
 	if code := call.Code(err); code == "OOM" || code == "TRYAGAIN" || code != "" && !call.Passes(err) {
@@ -217,7 +217,7 @@ func (o *outages) warn(e Event, code string) (more int, yes bool) {
 	return more, true
 }
 
-// forget drops the outages that are over, and those of clients that have been silent for long. mu is held.
+// forget drops outages whose end or, while they last, last failure is older than outageForgotten. mu is held.
 func (o *outages) forget(now mono.Time) {
 	maps.DeleteFunc(o.of, func(_ string, out *outage) bool {
 		if out.ended.IsZero() && now.Sub(out.last) > outageForgotten {

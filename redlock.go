@@ -95,8 +95,8 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 	return false, nil
 }
 
-// afterWait is the longest that a RedLock takes, when its wait is over or its context has ended, to hear why, and to give back what
-// it has got.
+// afterWait bounds the time in which a RedLock, when its wait is over or its context has ended, collects the reasons and releases
+// what it has acquired.
 const afterWait = 100 * time.Millisecond
 
 // withoutQuorum gives back what a try has got, and says why that is too little, and whether to ask again: others have

@@ -24,13 +24,12 @@
 // certain that the script did not run; a lost reply is never certain. Transient is false if the error cannot
 // pass, such as that of a client that the program has closed.
 //
-// A connection that is dead, or leads to the wrong server, costs one call. A call that was sent
-// and not answered, or was refused with READONLY, LOADING or MASTERDOWN, puts the connections to that server in doubt: idle
-// connections of the client may be as dead. A doubt ends with an answer: a connection in doubt carries calls again when it has
-// answered since and leads to a primary, never because time has passed. Until then calls use a new connection, or one that has
-// answered since; if there is none, they may use any. An adapter that probes a connection bounds the probe, and starts none without
-// a call. Callers repeat, so it is they who need that. As long as nothing has failed, an
-// adapter makes no connection for it, and sends no command.
+// A connection that is dead, or leads to the wrong server, costs one call, because callers repeat a failed call. A call that was
+// sent and not answered, or was refused with READONLY, LOADING or MASTERDOWN, puts all connections to that server in doubt: idle
+// ones may be as dead. Time alone never ends a doubt. A connection in doubt carries calls again when it has answered since and
+// leads to a primary; until then calls use a new connection, or one that has answered since. If there is none, they may use any.
+// An adapter that probes a connection bounds the probe, and starts none without a call. As long as nothing has failed, an adapter
+// makes no connection for this, and sends no command.
 //
 // EvalReplicated promises all that Eval does, and sends WAIT behind the script,
 // to the same server on the same connection, because Redis counts the replicas

@@ -55,8 +55,8 @@ type Driver interface {
 
 	// Eval runs the call once and returns its reply as nil, int64, string or
 	// []any of these. It returns as soon as the context ends, or half a second later.
-	// After a call that was not answered, or was refused by a server that is not the primary, it uses the
-	// connections to that server again only when they have answered.
+	// After a call that was not answered, or was refused by a server that is not the primary, it prefers
+	// connections that have answered since: see the package comment.
 	Eval(ctx context.Context, call Call) (any, error)
 
 	// EvalReplicated is Eval followed by WAIT on the same connection. It returns

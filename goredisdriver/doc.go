@@ -40,11 +40,12 @@
 //     Before the next call is sent, the idle connections are closed, the program's included, and
 //     the pool makes new ones. Then they are trusted again.
 //
-// After a connection was closed by the server, the adapter opens one, once in half a second at most, and listens to whether the server refuses it, as it
-// does with as many as its maxclients allows: go-redis often loses that reply. The error of the call then says so.
-//
 // So connections that a firewall has forgotten cost one call, however many there are. The commands that close
 // them are not written, and no hook sees them.
+//
+// If the server closes a connection, the adapter opens another one to each server that the client uses, once in half a second at
+// most, and waits for an error reply: a server that has as many connections as its maxclients allows sends one and closes the
+// connection, and go-redis often loses that reply. The error of the call then contains it.
 //
 // A call that finds all PoolSize connections taken, by the program's own blocking commands perhaps,
 // ends a little before its caller leaves, with an error that says so and that nothing was sent. A

@@ -42,7 +42,7 @@ func Start(tb testing.TB) *Redis {
 // Client returns a client on the server, as a process of its own would have one, and
 // closes it at the test's end. A client that cannot close in time fails the test, and so does one that holds a lock then:
 // an Unlock is missing. Close the client before, if the process that it plays ends while it holds one. Unless there is a [holdfast.WithIdentity]
-// it has [holdfast.WithoutIdentity], so each of its calls is about a lock of the test's. For a [holdfast.LockedError] with a
+// it has [holdfast.WithoutIdentity], so each of its calls is about a lock of the test. For a [holdfast.LockedError] with a
 // Who, give WithIdentity to both the holder's client and the one that is refused.
 func (r *Redis) Client(options ...holdfast.ClientOption) *holdfast.Client {
 	r.tb.Helper()

@@ -59,39 +59,43 @@
 // dead ones take a fifth of a second. New ones are made one after another, and the search ends when four of them led to a replica, or
 // after a second. Connections that it has tried and not chosen are closed. So BlockingPoolSize must leave room for one.
 //
-// Behind Sentinel, a search also asks all Sentinels, over new connections, which server is the primary: rueidis learns of a
-// failover by its connection to one Sentinel, and does not notice that this has fallen silent, unless Sentinel.Dialer.KeepAlive is
-// set. If a Sentinel answers within half a second, calls use a new client of that primary in place of a spare connection. It has the
-// options of the program's client, which the adapter reads where rueidis keeps them; it cannot if the client is a wrapper around
-// rueidis's. A listener that connects meanwhile uses it, too. The new client is closed as a spare connection is, or with the
-// listener's connection. As long as it uses another server than the program's client does, that one's connections are not proven: a
-// former primary stays a primary for some ten seconds after an ordered failover. The program's own commands go on as rueidis sends
-// them, so set Sentinel.Dialer.KeepAlive to a second and ConnWriteTimeout to two.
+// Behind Sentinel, a search also asks every Sentinel of InitAddress, over new connections, which server is the primary. rueidis
+// learns of a failover from its connection to one Sentinel, and does not notice that this connection has fallen silent, unless
+// Sentinel.Dialer.KeepAlive is set. If a Sentinel answers within half a second, a new client of that primary serves as the spare
+// connection. The adapter gives it the options of the program's client, which it reads where rueidis keeps them; it cannot do so if
+// the program has wrapped the client. A listener that connects at that time also uses the new client, which is closed as a spare
+// connection is, or with the listener's connection. While the new client and the program's client use different servers, the
+// connections of the program's client are not proven: a former primary stays a primary for about ten seconds after an ordered
+// failover. The program's own commands go where rueidis sends them, so set Sentinel.Dialer.KeepAlive to a second and
+// ConnWriteTimeout to two.
 //
-// On a cluster, a slot is in doubt in the same way, and each node has a spare connection of its own. A proof asks
-// whatever node the client would send calls for the slot to, with 16 probes. It begins with a call for a slot in doubt, and, so
-// that slots without calls get out of doubt, with any other call, each once a second. To know the node of a slot, the adapter asks
-// one for CLUSTER SLOTS, and again after a refusal or a search that has found nothing, but once a second at most. If the node is not
-// known, calls use the client's own connections.
+// On a cluster, slots are in doubt in the same way, and each node has a separate spare connection. A proof of a slot sends 16 probes
+// to the node to which the client would send calls for the slot. A call for a slot in doubt starts a proof of that slot. Any other
+// call starts one of some slot in doubt, because there may be no more calls for that. Each happens once a second at most. To find
+// the node of a slot, the adapter asks a node for CLUSTER SLOTS, and again after a refusal or a search that has found nothing, but
+// once a second at most. If the node is not known, calls use the client's own connections.
 //
 // These goroutines are owned by the node that they ask; each is started by a call, so none is started once the
 // calls have ended:
 //
 //   - the search, one a node. It ends after a second, or when a dial does, or when it gets a place in the pool: the program
 //     may have them all.
-//   - the question to each Sentinel. It ends when that has answered, or by timeouts of a second each. Until all have ended, the Sentinels
+//   - the question to each Sentinel. It ends with the answer, or by timeouts of a second each. Until all have ended, the Sentinels
 //     are not asked again.
 //   - the proof, of the only server or of a slot. It ends after a second.
-//   - the keeper of each spare connection, which waits for the proof, has a timer start the next one, and closes the connection. It
-//     ends with the proof, and the timer fires no more two seconds after the last call.
+//   - the keeper of each spare connection. It waits for the proof, sets a timer for the next one, and closes the connection. It
+//     ends with the proof; the timer fires for the last time two seconds after the last call.
 //
-// The node's spare connection is an atomic pointer, the only thing that a call looks at while all is well. The node's mutex is held
-// during a search, and Doubt.mu, which comes first, during one that a call has caused by its failure. The mutex of the slots in
-// doubt is never held during I/O. A client that is closed while they are under way fails their probes; they end as above.
+// If the program closes the client, the probes fail, and the goroutines end as above.
 //
-// After a connection was closed by the server, the adapter opens one to each server that the client uses, once in half a second at most, and listens to
-// whether it is refused, as a server does with as many as its maxclients allows: rueidis loses that reply. The error
-// of the call then says so. The adapter does not know a Dialer of the program's: where servers are reached by that alone, the error says less.
+// The node's spare connection is an atomic pointer, and a call reads nothing else while all is well. The node's mutex is held
+// during a search. Doubt.mu, which comes first, is held during a search that follows a failed call. The mutex of the slots in
+// doubt is never held during I/O.
+//
+// If the server closes a connection, the adapter opens another one to each server that the client uses, once in half a second at
+// most, and waits for an error reply: a server that has as many connections as its maxclients allows sends one and closes the
+// connection, and rueidis loses that reply. The error of the call then contains it. The adapter does not use the program's dial
+// function: where servers can be reached only by that, the error does not contain the reply.
 //
 // A client that the program has closed fails calls for good after a second: rueidis says the same
 // of connections that it closes when servers change their roles. A connection that rueidis is making when it is

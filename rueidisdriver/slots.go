@@ -99,7 +99,7 @@ func (d *Driver) nodeInDoubt(call driver.Call) *node {
 	return d.node(addr)
 }
 
-// proveSlot starts the proof of a slot, and returns.
+// proveSlot starts the proof of a slot, and does not wait for it.
 func (d *Driver) proveSlot(slot int64, key string) {
 	go func() { // ends by findLimit
 		if endsDoubt(d.proveOwn(key, slotProofs)) {

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
-// spareIdle is how often the client's own connections are asked while there is a spare, which is closed if no call has used it
-// since. Tests change it.
+// spareIdle is the pause between proofs while there is a spare. A spare that no call has used in that time is closed. Tests
+// change it.
 var spareIdle = time.Second
 
 const (
@@ -32,8 +32,8 @@ const (
 	maxTries    = 1024
 )
 
-// spare is what calls use while the client's own connections are in doubt: a connection of the blocking pool or, behind Sentinel,
-// a new client.
+// spare replaces the client's own connections while these are in doubt. It is a connection of the blocking pool or, behind
+// Sentinel, a new client.
 type spare struct {
 	conn  rueidis.CoreClient // one of the next two
 	taken rueidis.DedicatedClient
@@ -95,11 +95,11 @@ type node struct {
 	failed time.Time  // when one last found none; guarded by mu
 }
 
-// none is in the place of a spare while there is doubt and no spare.
+// none stands for "no spare" in node.spare while there is doubt.
 var none = new(spare)
 
-// borrow returns the spare, if calls are to use one. If there is doubt and no spare, it looks for one, unless a search has found none a
-// short while ago. The caller releases it. nil: calls use the client's own connections.
+// borrow returns the spare that calls are to use, or nil if they use the client's own connections. If there is doubt and no spare,
+// it searches for one, unless a search found none less than findLimit ago. The caller releases the spare.
 func (n *node) borrow() *spare {
 	s := n.spare.Load()
 	switch {
@@ -127,7 +127,7 @@ func (s *spare) borrow() bool {
 	return false
 }
 
-// borrowFresh borrows the spare if it is a new client; else it returns nil.
+// borrowFresh borrows the spare if it is a new client, and otherwise returns nil.
 func (n *node) borrowFresh() *spare {
 	s := n.spare.Load()
 	if s == nil || s.fresh == nil || !s.borrow() {
@@ -136,7 +136,7 @@ func (n *node) borrowFresh() *spare {
 	return s
 }
 
-// reserve is borrow where there is doubt, of which the spare does not tell if there is none: that of a slot.
+// reserve is borrow where the caller knows that there is doubt. On a cluster slots are in doubt, and n.spare does not show that.
 func (n *node) reserve() *spare {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -182,29 +182,29 @@ func (n *node) search() {
 	go n.keep(s, proven)
 }
 
-// install has calls use a spare. Calls under way on the one before it end: that is in doubt.
+// install makes calls use a spare. Calls under way on the previous spare fail, because that is in doubt.
 func (n *node) install(s *spare) {
 	if old := n.spare.Swap(s); old != nil && old != none {
 		old.end()
 	}
 }
 
-// retire has no further call use a spare, but another one, or none, or nil. Calls under way go on.
+// retire replaces a spare by next, which may be none or nil. Calls under way on it go on.
 func (n *node) retire(s, next *spare) {
 	if n.spare.CompareAndSwap(s, next) && s != none {
 		s.release()
 	}
 }
 
-// giveUp gives up a spare that is in doubt. Calls under way on it end.
+// giveUp drops a spare that is in doubt. Calls under way on it fail.
 func (n *node) giveUp(s *spare) {
 	if n.spare.CompareAndSwap(s, none) {
 		s.end()
 	}
 }
 
-// keep looks at a spare after a proof. It retires the spare if the client's own connections are proven, or the client says that it is
-// closed, and else comes again later. A spare that no call has used is retired, and the doubt stays.
+// keep waits for a proof. It retires the spare if the client's own connections are proven, or if the client is closed; otherwise it
+// starts the next proof after spareIdle. A spare that no call has used in that time is retired, and the doubt stays.
 func (n *node) keep(s *spare, proven <-chan error) {
 	err := <-proven
 	if errors.Is(err, rueidis.ErrClosing) || err == nil && !s.isElsewhere(n.driver.client) {
@@ -222,14 +222,14 @@ func (n *node) keep(s *spare, proven <-chan error) {
 	})
 }
 
-// endsDoubt reports whether calls use the client's own connections again after a proof that has ended with an error, or nil. They
-// do, too, when the client is closed, or a connection of its own: then calls have to say so.
+// endsDoubt reports whether calls use the client's own connections again after a proof with this result. They also do when the
+// client, or one of its connections, was closed: then a call has to report that.
 func endsDoubt(err error) bool { return err == nil || errors.Is(err, rueidis.ErrClosing) }
 
-// errBySlot is why the client's own connections to a node of a cluster are not proven: there slots are, see slotsInDoubt.
+// errBySlot is the result of askOwn on a cluster, where slots are proven and not nodes: see slotsInDoubt.
 var errBySlot = errors.New("rueidisdriver: slots are proven")
 
-// askOwn asks the client's own connections to the only server, and tells nil if they are proven.
+// askOwn starts a proof of the client's own connections to the only server. The channel receives its result.
 func (n *node) askOwn() <-chan error {
 	proven := make(chan error, 1)
 	if n.addr != "" {

@@ -39,7 +39,7 @@ type conn struct {
 	cancel    context.CancelFunc
 	wake      chan struct{} // tells the writer that there is something in the queue
 	received  atomic.Bool   // something came since the watcher last looked
-	from      *spare        // whose new client the connection is of; nil: it is of the program's
+	from      *spare        // its new client made the connection; nil: the program's client did
 
 	// Guarded by listener.mu.
 	queue  []*subscription // to be sent, oldest first

@@ -30,7 +30,7 @@ func (d *Driver) Eval(ctx context.Context, call driver.Call) (any, error) {
 
 // send sends calls together, and those again whose script the server does not have.
 func (d *Driver) send(calls []*driverkit.Call) {
-	if s := d.only.borrow(); s != nil { // to find one takes time: what is given up meanwhile is not sent
+	if s := d.only.borrow(); s != nil { // a search takes time: calls that are given up during it are not sent
 		s.release()
 	}
 	calls = slices.DeleteFunc(calls, func(call *driverkit.Call) bool {
@@ -160,7 +160,7 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// doubtSlot has calls for the slot of this one use spare connections.
+// doubtSlot marks the slot of a call as in doubt: from now on calls for it use spare connections.
 func (d *Driver) doubtSlot(call driver.Call) {
 	key := ""
 	if len(call.Keys) > 0 {

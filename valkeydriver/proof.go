@@ -17,11 +17,11 @@ const (
 	// singleProofs and slotProofs are how many probes a proof takes. valkey-go sends each on one of its connections to the server,
 	// by chance; by default there are up to four to the only server, and one to each node of a cluster.
 	singleProofs, slotProofs = 64, 16
-	// probesAtOnce is how many of them are under way at once. Without pipelining each has a connection of its own then.
+	// probesAtOnce is how many of them are under way at once. Without pipelining each then uses a separate connection.
 	probesAtOnce = 16
 )
 
-// errReplica is why a server that has answered proves nothing.
+// errReplica means that a server has answered and is not a primary.
 var errReplica = errors.New("valkeydriver: the server is no primary, or not yet")
 
 // proveOwn asks the client's own connections: on a cluster, those for the slot of a key. It returns nil if they have answered,
@@ -29,7 +29,7 @@ var errReplica = errors.New("valkeydriver: the server is no primary, or not yet"
 func (d *Driver) proveOwn(key string, probes int32) error {
 	ctx, cancel := context.WithTimeout(context.Background(), findLimit)
 	defer cancel()
-	if err := isPrimary(ctx, d.client, key); err != nil { // as mostly, while there is doubt
+	if err := isPrimary(ctx, d.client, key); err != nil { // the usual case while there is doubt
 		return err
 	}
 	var left atomic.Int32
@@ -93,7 +93,7 @@ type slotsInDoubt struct {
 	some  atomic.Bool // there are some
 	mu    sync.Mutex
 	slots map[int64]*slotInDoubt // guarded by mu, with what it refers to
-	swept time.Time              // when a slot other than that of a call was last proven; guarded by mu
+	swept time.Time              // when has last called prove for a slot other than its argument; guarded by mu
 }
 
 type slotInDoubt struct {
@@ -122,8 +122,8 @@ func (s *slotsInDoubt) remove(slot int64) {
 	s.some.Store(len(s.slots) > 0)
 }
 
-// has reports whether a slot is among them. It calls prove for a slot that is due for a proof: this one, or if it is well any other
-// one, for which perhaps no further call is made. Each is due once in findLimit, which is what a proof takes at most.
+// has reports whether a slot is in doubt. It calls prove for a slot that is due for a proof: this one if it is in doubt, otherwise
+// any other slot in doubt, because there may be no further call for that. A slot is due once in findLimit, the longest time of a proof.
 func (s *slotsInDoubt) has(slot int64, prove func(slot int64, key string)) bool {
 	if !s.some.Load() {
 		return false

@@ -104,16 +104,16 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 	return nil, err
 }
 
-// noteSilence notes that a caller leaves whose batch is under way. Where all that can run takes long to get a turn, the
-// reply may be there, and wait for its reader to have one.
+// noteSilence notes that a caller leaves while its batch is under way. In a process that is slow to schedule goroutines, the
+// reply may have arrived and wait for its reader.
 func (g *Group) noteSilence(b *batch) {
-	if time.Since(b.since) >= unanswered && turn() < slowReply {
+	if time.Since(b.since) >= unanswered && schedulingDelay() < slowReply {
 		g.Doubt.raise(b.epoch.Load())
 	}
 }
 
-// turn returns how long it takes until all that can run has had a turn.
-func turn() time.Duration {
+// schedulingDelay returns how long it takes until this goroutine runs again after it has yielded.
+func schedulingDelay() time.Duration {
 	start := time.Now()
 	runtime.Gosched()
 	return time.Since(start)

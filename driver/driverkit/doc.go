@@ -41,14 +41,14 @@
 //
 //   - well: the next call is sent.
 //   - in doubt: a call was sent and not answered, or was refused by a server that is not the primary, or not yet. A caller that
-//     leaves after 200 ms was not answered; nor was one whose call was not even sent, for want of a connection.
-//     In a process that is too busy to read replies, in which a scheduler turn takes 100 ms, that raises no doubt.
-//   - being resolved: before the next call is sent, the group calls the adapter's renew function, which sees to it that
-//     calls use new connections, or such as have answered since. Other calls wait for that. Then they are well, unless the
-//     doubt was raised meanwhile.
+//     leaves after 200 ms counts as not answered, even if its call was not sent for want of a connection. A process that takes
+//     100 ms to schedule a goroutine is too busy to read replies; there a caller that leaves raises no doubt.
+//   - being resolved: before the next call is sent, the group calls the adapter's renew function, after which
+//     calls use new connections, or connections that have answered since. Other calls wait for that. Then the connections are
+//     well, unless a call or renew has raised the doubt again.
 //
-// Nothing else ends a doubt. An adapter that lets calls use the doubtful connections again, without having asked them, raises the doubt
-// itself ([Doubt.Raise]), or remembers it. What comes late of calls that were sent before the doubt was resolved raises none.
+// Nothing else ends a doubt. An adapter whose calls use the doubtful connections again, although these have not answered, raises the
+// doubt itself ([Doubt.Raise]), or records it. A late outcome of a call that was sent before the doubt was resolved raises no doubt.
 //
 // # Goroutines
 //

@@ -19,9 +19,9 @@ type Doubt struct {
 	mu sync.Mutex // held while it is being resolved
 }
 
-// Resolve calls renew if there is doubt. After renew, calls use new connections, or such as have
-// answered since; if renew calls [Doubt.Raise], since there is none, the next Resolve calls it again. Others that call Resolve
-// meanwhile wait. It returns the epoch, which [Doubt.Note] gets when the call that is sent next has ended.
+// Resolve calls renew if there is doubt. After renew, calls use new connections, or connections that have answered since. If there
+// are none, renew calls [Doubt.Raise], and the next Resolve calls renew again. Concurrent calls of Resolve wait for renew. It returns
+// the epoch, which [Doubt.Note] gets when the call that is sent next has ended.
 func (d *Doubt) Resolve(renew func()) (epoch int64) {
 	if epoch = d.resolved.Load(); d.raised.Load() == epoch {
 		return epoch
@@ -42,8 +42,8 @@ func (d *Doubt) Note(epoch int64, err error) {
 	}
 }
 
-// Raise raises doubt. It is for what no error of a call tells: a connection that was found dead before a call was sent on it, or
-// connections that calls use again though they have not answered.
+// Raise raises doubt. It is for cases without a failed call: a connection that was found dead before a call was sent on it, or
+// connections that calls use again although they have not answered.
 func (d *Doubt) Raise() { d.raise(d.resolved.Load()) }
 
 func (d *Doubt) raise(epoch int64) {

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// firstLimit and laterLimit bound how long servers are asked when a connection was closed: the first since the last reply was
-	// probably in use, and the call is to be repeated soon.
+	// firstLimit and laterLimit bound how long Explain waits for servers after a connection was closed. The first limit applies to
+	// the first failure since the last reply: that connection was probably in use, and the call will soon be repeated.
 	firstLimit = 20 * time.Millisecond
 	laterLimit = 200 * time.Millisecond
-	// askedFor is the time for which the answer is used again.
+	// askedFor is how long an answer is reused.
 	askedFor = 500 * time.Millisecond
-	// maxAsked is how many servers are asked at most.
+	// maxAsked is the largest number of servers that Ask connects to.
 	maxAsked = 16
 )
 
 // Dial opens a connection to a server. It returns soon after ctx has ended.
 type Dial func(ctx context.Context, addr string) (net.Conn, error)
 
-// Refused finds out whether servers refuse connections, as a server does that has as many as its maxclients allows: it sends an
-// error as soon as the connection is open, and closes it. A client that has sent a request by then may
+// Refused finds out whether servers refuse connections. A server that has as many connections as its maxclients allows sends an
+// error reply as soon as another one is open, and closes it. A client that has already sent a request may
 // report only that the connection was closed. The zero value is ready.
 type Refused struct {
 	closed atomic.Bool // a connection was closed, and there was no reply since then
@@ -41,8 +41,8 @@ type Refused struct {
 	says  string
 }
 
-// Explain takes the error of each call, a [*driver.Error] or nil, and returns it. If the error says that the connection was closed,
-// Explain asks the servers, and adds the refusal of one. This takes up to 20 ms if the call before succeeded, else up to 200 ms.
+// Explain takes the error of each call, a [*driver.Error] or nil, and returns it. If the error is a closed connection, Explain
+// connects to the servers, and adds the refusal of one. That takes up to 20 ms if the call before succeeded, otherwise up to 200 ms.
 func (r *Refused) Explain(err error, servers func() (addrs []string, dial Dial)) error {
 	if err == nil {
 		if r.closed.Load() {

@@ -29,7 +29,7 @@ type Attempt struct {
 	// done is closed when outcome is set; nil if it was when the call returned.
 	done chan struct{}
 	told bool // the driver has told late what came of it; guarded by mu
-	// whenAnswered is called if the driver tells a reply; nil: nobody asked for it. Guarded by mu.
+	// whenAnswered is called if the driver reports a reply late; nil without a call of WhenAnswered. Guarded by mu.
 	whenAnswered func(Result)
 	// outcome is written under mu if the driver tells it late. Nobody writes it after done
 	// is closed, and nobody reads it before.
@@ -58,7 +58,7 @@ func (c *Caller) Once(ctx context.Context, r script.Request, timeout time.Durati
 	return c.once(ctx, r, timeout, timeout, false)
 }
 
-// OnceWithin is Once with an answer that is awaited for patience, to a request that may have its effect for timeout.
+// OnceWithin is Once, but waits for the reply for patience. The request may take effect until timeout is over.
 func (c *Caller) OnceWithin(ctx context.Context, r script.Request, patience, timeout time.Duration) Result {
 	return c.once(ctx, r, patience, timeout, false)
 }
@@ -123,8 +123,8 @@ func (a *Attempt) Tell(raw any, err error) {
 	}
 }
 
-// WhenAnswered has f called, once, with the reply to an attempt that was given up, if there is one: now, or when the
-// driver tells it, on the driver's goroutine. So f does not block.
+// WhenAnswered calls f once with the reply to an attempt that was given up, if there is one: at once, or later on the goroutine
+// with which the driver reports it. So f must not block.
 func (a *Attempt) WhenAnswered(f func(Result)) {
 	if a.tells(f) {
 		return
@@ -134,7 +134,7 @@ func (a *Attempt) WhenAnswered(f func(Result)) {
 	}
 }
 
-// tells reports whether the driver has yet to tell what came of the attempt. Then f is called.
+// tells reports whether the attempt is still pending. If so, the driver's late report calls f.
 func (a *Attempt) tells(f func(Result)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,7 +145,7 @@ func (a *Attempt) tells(f func(Result)) bool {
 	return true
 }
 
-// answered returns the reply to an attempt that was given up, if it has come by now.
+// answered returns the reply to an attempt that was given up, if it has arrived.
 func (a *Attempt) answered() (res Result, ok bool) {
 	if a.Pending() || a.err != nil {
 		return res, false

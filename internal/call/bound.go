@@ -149,8 +149,9 @@ func (s *bounds) set(at time.Time) {
 	}
 }
 
-// turns is how often everything that can run gets a processor before an attempt is given up whose time is over: in a busy process
-// an answer that has come in time waits until its reader has one. Twice, since Go now and then prefers those that have yielded.
+// turns is how often expire yields to all runnable goroutines before it gives up an attempt whose time is over: in a busy process
+// a reply that arrived in time may wait for its reader to be scheduled. Twice, because Go sometimes prefers goroutines that have
+// yielded.
 const turns = 2
 
 // expire is called by the timer.

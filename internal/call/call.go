@@ -93,7 +93,7 @@ func (c *Caller) Slot(key string) int {
 type Result struct {
 	Reply        script.Reply
 	Acknowledged int       // by so many replicas, if they were asked
-	Sent         mono.Time // when the answered attempt was sent, or the last one; zero if none was
+	Sent         mono.Time // when the answered attempt was sent, or without a reply the last one; zero if none was
 	Err          error     // of the last attempt, or of the context
 	// LastFailure is what says most of the errors since Redis answered last, also if the context ended later: the last one
 	// that was no timeout, if there was one.
@@ -234,7 +234,7 @@ func (r *repetition) afterFailure(ctx context.Context, one Result) (pause time.D
 	return pause, true
 }
 
-// answeredLate reports whether an attempt that was given up has been answered meanwhile: that is the call's result.
+// answeredLate reports whether a reply to an attempt that was given up has arrived. If so, it is the call's result.
 func (r *repetition) answeredLate() bool {
 	for i, a := range r.Unknown {
 		if res, ok := a.answered(); ok && res.Reply.Code != script.Late {
@@ -246,8 +246,8 @@ func (r *repetition) answeredLate() bool {
 	return false
 }
 
-// failed records a failed attempt. If the context ended it, the attempt counts as a failure only if the driver had a reason of
-// its own, such as a refused connection.
+// failed records a failed attempt. If the context ended it, the attempt counts as a failure only if the driver reports another
+// reason, such as a refused connection.
 func (r *Result) failed(ctx context.Context, one Result) {
 	r.Err, r.Sent = one.Err, one.Sent
 	err := one.Err
@@ -259,8 +259,8 @@ func (r *Result) failed(ctx context.Context, one Result) {
 	}
 }
 
-// Unanswered returns why Redis has not replied to a call that its context ended, or nil if nothing says that Redis is slower
-// than usual. patience is how long a reply may take.
+// Unanswered returns why Redis has not replied to a call that its context ended. It is nil if no attempt failed and the last one
+// was sent less than patience ago.
 func (r *Result) Unanswered(patience time.Duration) error {
 	if r.LastFailure == nil && r.Err != nil && !r.Sent.IsZero() && mono.Now().Sub(r.Sent) >= patience {
 		return ErrNoAnswer

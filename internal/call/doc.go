@@ -18,10 +18,10 @@
 //   - nothing yet, because the caller's context has ended or the time is over: the
 //     same, until the driver's answer says more.
 //
-// An answer in time counts, however late it is read. In a busy process timers come before the
-// goroutines that read from connections, so an attempt whose time is over is given up only after
-// all that could run then has had a turn. If one is answered after it was given up, and no
-// other one is, that is the call's answer; whoever asks for it is told ([Attempt.WhenAnswered]).
+// A reply that arrives in time counts, however late it is read. In a busy process timers run before
+// the goroutines that read from connections, so an attempt whose time is over is given up only after
+// all runnable goroutines have been scheduled. A reply to an attempt that was given up is the call's
+// reply if no other attempt has one; [Attempt.WhenAnswered] reports it after the call has returned.
 //
 // Attempts of the last two sorts are in [Result.Unknown]. Whoever owns the state that
 // they would change waits with [Caller.Outcome] and [Caller.Outlast] before relying

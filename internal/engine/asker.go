@@ -226,8 +226,8 @@ func (a *asker) failure(res call.Result) error {
 	return a.backendError(res.Why())
 }
 
-// lastKnown returns what was known last when a bound ended the call: the refusal of another owner's hold, or how Redis has failed since. It
-// is nil if there is neither.
+// lastKnown returns the latest reason for the call's failure when a bound ends it: how Redis has failed since its last reply, or
+// else the last refusal. It is nil if there is neither.
 func (a *asker) lastKnown(res *call.Result) error {
 	if why := a.engine.noReply(a.caller, res, a.last == nil); why != nil {
 		return a.backendError(why)
@@ -235,7 +235,7 @@ func (a *asker) lastKnown(res *call.Result) error {
 	return a.explained(a.last)
 }
 
-// explained returns the error for users that a failure of Redis stands for; other errors as they are.
+// explained converts a failure of Redis into the error for users, and returns other errors as they are.
 func (a *asker) explained(err error) error {
 	if failed, ok := err.(*failure); ok { //nolint:errorlint // itself
 		return a.backendError(failed.why)

@@ -60,7 +60,7 @@
 // ask of such a queue is not answered, others try beside it, or permits that are free would be had one after
 // another. What could go wrong is in protocol/lua/permits.lua.
 //
-// A hold that has begun with a message has the lease of a grant. If it lasts for 10 ms, the watchdog requests its full lease.
+// A hold that begins with a message starts with the lease of a grant. If it lasts for 10 ms, the watchdog requests its full lease.
 // Until then it is unconfirmed: Detach asks first.
 //
 // Who gives up leaves: out of the line, and what was granted meanwhile is given back, in one script.
@@ -117,7 +117,7 @@
 // the release is repeated until Redis answers or the key has gone. A renewal that is answered
 // after its hold has ended changes nothing. A loss is told once, to every hold of the run.
 //
-// An answer that comes late is told to its attempt (call.Attempt.Tell). A renewal's raises the deadline yet, on the
-// driver's goroutine, if the run that it was sent for is still watched. freeTurn's goroutine looks
-// at the others; nobody else waits for them.
+// The driver reports a late answer to its attempt (call.Attempt.Tell). A late answer to a renewal raises the deadline, on the
+// driver's goroutine, if the run that it was sent for is still watched. freeTurn's goroutine handles
+// the other late answers.
 package engine

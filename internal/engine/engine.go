@@ -185,7 +185,8 @@ func (e *Engine) Close(ctx context.Context) error {
 // namedLeft is how many locks the error for what is left names.
 const namedLeft = 10
 
-// leftBy is the error for what some accounts have not given back: the first one's, and which locks stay for how long.
+// leftBy returns the error for accounts with unreleased counts: the first account's reason, the locks, and the time until their
+// leases have ended. It is nil if there are none.
 func leftBy(accounts []*account) (first error) {
 	var names []string
 	var end mono.Time
@@ -380,12 +381,13 @@ func EndedByCaller(ctx context.Context) bool {
 	return ctx.Err() != nil && !OwnBound(context.Cause(ctx))
 }
 
-// Silence is how long Redis may take for a reply before a call that ends then calls it away. A slow network is no outage.
+// Silence is how long Redis may take to reply before the error of a call that ends without a reply blames Redis. A slow network is
+// no outage.
 const Silence = 100 * time.Millisecond
 
-// noReply returns why Redis had not replied to the last request of a call when a bound ended the call; nil if it may just have
-// been about to. first says that Redis has replied to no request of the call: if a deadline ended it, Redis did not reply in
-// time, however short that was.
+// noReply returns why Redis had not replied to the last request of a call when a bound ended the call, or nil if the request was
+// too recent. If first is set, Redis has replied to no request of the call: then a deadline, however short, means that Redis did
+// not reply in time.
 func (e *Engine) noReply(ctx context.Context, res *call.Result, first bool) error {
 	if first && !errors.Is(ctx.Err(), context.Canceled) {
 		return res.Unanswered(0)

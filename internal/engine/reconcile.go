@@ -380,8 +380,8 @@ func (a *account) evict() bool {
 	return true
 }
 
-// owes returns when the lease ends of what is still to be given back, and why it was not; nil if there is nothing, or the lease has
-// ended. Where Redis has not refused it, it has not answered in time.
+// owes returns the end of the key's lease, and why counts are still unreleased. The error is nil if none are, or if the lease has
+// ended. Unless Redis refused the release, it did not reply in time.
 func (a *account) owes() (until mono.Time, why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -28,11 +28,11 @@ func groupOf(s *side) group {
 // weightOf is how many places of a batch a side's renewals take.
 func weightOf(s *side) int { return s.lock.HoldRequests().Weight(watchdog.BatchSize) }
 
-// renew sends one batch for the watchdog, which is told late what arrives too late for it.
+// renew sends one batch for the watchdog. A reply that arrives after renew has returned goes to [watchdog.Watchdog.AnsweredLate].
 //
 // While a cluster moves the batch's slot, some of its locks are here and some there, and neither node renews them all: they
 // are renewed one by one.
-func (e *Engine) renew(ctx context.Context, in watchdog.Time, g group, batch []watchdog.Renewal[*side]) []watchdog.Answer {
+func (e *Engine) renew(ctx context.Context, in watchdog.Budget, g group, batch []watchdog.Renewal[*side]) []watchdog.Answer {
 	e.Presence.WriteIfDue(mono.Now())
 	began := mono.Now()
 	answers, err := e.renewTogether(ctx, in, g, batch)
@@ -55,7 +55,7 @@ func (e *Engine) renew(ctx context.Context, in watchdog.Time, g group, batch []w
 
 // renewTogether sends one batch as one call. An error is why nothing is known of any.
 func (e *Engine) renewTogether(
-	ctx context.Context, in watchdog.Time, g group, batch []watchdog.Renewal[*side],
+	ctx context.Context, in watchdog.Budget, g group, batch []watchdog.Renewal[*side],
 ) (answers []watchdog.Answer, err error) {
 	all := script.Request{Script: g.script}
 	for _, one := range batch {
@@ -81,16 +81,15 @@ func (e *Engine) renewTogether(
 	return answers, err
 }
 
-// renewedLate tells the watchdog what Redis has answered to a renewal that was given up. An answer that cannot be read says as
-// little as none.
+// renewedLate passes the reply to a renewal that was given up to the watchdog. It ignores a reply that cannot be read.
 func (e *Engine) renewedLate(batch []watchdog.Renewal[*side], res call.Result) {
 	if answers, err := readRenewals(batch, res); err == nil {
 		e.watchdog.AnsweredLate(batch, res.Sent, answers)
 	}
 }
 
-// readRenewals reads what is known of each renewal of a batch, and puts into effect what it says of more than that. An error is
-// why nothing is known of any.
+// readRenewals reads the reply to a batch, and returns the outcome of each renewal. It also moves the deadlines that the reply
+// reports. After an error nothing is known of any renewal.
 func readRenewals(batch []watchdog.Renewal[*side], res call.Result) (answers []watchdog.Answer, err error) {
 	answers = make([]watchdog.Answer, len(batch))
 	switch {

@@ -29,7 +29,7 @@ type side struct {
 	leaving      script.Request
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	failing      error                // how the last renewal failed; nil if it was acknowledged
-	overslept    bool                 // the deadline of the run has passed because the host was suspended
+	overslept    bool                 // the run's deadline passed because the host was suspended
 	unconfirmed  bool                 // the run has begun with a message, and Redis has not been asked since
 	cohort       *cohort              // in which the hold passes on, or has several; nil if it has not, so far
 }

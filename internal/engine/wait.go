@@ -155,7 +155,7 @@ func (q *queued) timeLeft() time.Duration {
 func (q *queued) await(ctx context.Context) bool {
 	if !q.due(ctx) {
 		if !q.away.IsZero() {
-			q.waiter.Notify() // the wake-up that the last try has used up without a reply
+			q.waiter.Notify() // the last try used up a wake-up and got no reply
 		}
 		return false
 	}
@@ -280,8 +280,8 @@ func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
 	}
 }
 
-// giveUp leaves the queue, and adds to the result of the last request, if there was one, what the queue knows of Redis: the request of
-// a head before may have had no reply for longer.
+// giveUp leaves the queue. It adds the queue's knowledge of Redis to the result of the last request, if there was one: a request of
+// an earlier head may have been without a reply for longer.
 func (q *queued) giveUp(res call.Result) call.Result {
 	handedOver, since, failing := q.waiter.GiveUp()
 	if handedOver {
@@ -296,7 +296,7 @@ func (q *queued) giveUp(res call.Result) call.Result {
 	return res
 }
 
-// passing reports whether a try under ctx has failed since Redis has not answered, or cannot do now what it is asked for.
+// passing reports whether a try under ctx failed transiently: Redis did not reply, or cannot serve the request at the moment.
 func passing(ctx context.Context, res call.Result) bool {
 	return ctx.Err() == nil && !OwnBound(res.Err) && res.WorthRepeating()
 }

@@ -1,20 +1,21 @@
-// Package mono has moments in 8 bytes, where a [time.Time] takes 24: for what there is ten
-// thousand times.
+// Package mono represents a moment in 8 bytes, where a [time.Time] takes 24. It is for structures
+// that exist ten thousand times.
 //
-// They are on a clock that nobody sets, and that goes on while the host is suspended, as the
-// clocks of servers do: the monotonic clock that Go reads, and the time for which it stood still.
+// Moments are on a clock that nobody sets and that keeps running while the host is suspended, as
+// the clocks of servers do: Go's monotonic clock, plus the time for which that clock stood still.
 //
-// # While the host is suspended
+// # Suspensions
 //
-//   - On Linux that time is measured: CLOCK_BOOTTIME goes on, and nobody sets it.
-//   - On Windows there is none: the clock that Go reads goes on, too.
-//   - Elsewhere it is guessed. When the wall clock runs ahead of the monotonic one, the host was
-//     suspended, or the wall clock was set: nobody can tell which, and the guess is the former. By
-//     ten years and more it was set: a computer without a battery begins in the past. If it is set
-//     back the monotonic clock counts.
+//   - Linux measures them: CLOCK_BOOTTIME keeps running, and nobody sets it.
+//   - On Windows there is nothing to add: the clock that Go reads keeps running.
+//   - Elsewhere they are guessed. If the wall clock gains on the monotonic one, either the host was
+//     suspended or the wall clock was set; the package assumes a suspension. A gain of ten years or
+//     more is a clock that was set, as on a computer without a battery. A wall clock that is set
+//     back is ignored.
 //
-// A virtual machine that its host pauses, or restores, may be told nothing, but that its wall clock
-// is set afterwards. That is no suspension here, and [WallLead] shows it.
+// A virtual machine that its host pauses or restores may see no sign of that except a wall clock
+// that is set afterwards. The package does not count that as a suspension on Linux and Windows;
+// [WallLead] shows it.
 package mono
 
 import (
@@ -24,13 +25,13 @@ import (
 )
 
 const (
-	// remeasure is after which time at the latest suspensions are looked for again. The clocks are asked at once
-	// if the wall clock has jumped meanwhile, as it does after a suspension, unless it is set back just then.
+	// remeasure is the longest time between two measurements. A jump of the wall clock causes one at once: the wall clock
+	// jumps after a suspension, unless it is set back in that instant.
 	remeasure = 50 * time.Millisecond
-	// jitter is by how much the wall clock may move, or what was measured may differ, without a reason.
+	// jitter is the largest change of the wall clock's lead, or of the measured suspension, that means nothing.
 	jitter = time.Millisecond
-	// jump is by how much the wall clock must run ahead between two looks to be taken for a suspension, and not for
-	// a clock that is being slewed; and tooFar, by how much for a clock that was set.
+	// jump is the smallest gain of the wall clock between two measurements that is taken for a suspension: a clock that is
+	// being slewed gains less. A gain of tooFar or more is a clock that was set.
 	jump   = 10 * time.Millisecond
 	tooFar = 10 * 365 * 24 * time.Hour
 )
@@ -46,24 +47,24 @@ var (
 	startAt = Time(start.UnixNano())
 )
 
-// Now is this moment.
+// Now returns this moment.
 func Now() Time { return Of(time.Now()) }
 
-// Of is the moment now, which was read from the clock just now.
+// Of returns the moment of now, which must just have been read from the clock: an older time would look like a wall clock that
+// was set back.
 func Of(now time.Time) Time {
 	ran := now.Sub(start)
 	return startAt + Time(ran+suspensions.until(ran, time.Duration(now.UnixNano()-int64(startAt))-ran))
 }
 
-// Read returns the moment now, which was read from the clock just now, and for how long the host has been suspended between the
-// program's start and then.
+// Read returns the moment of now, as Of does, and the host's total suspension between the program's start and now.
 func Read(now time.Time) (at Time, asleep time.Duration) {
 	at = Of(now)
 	return at, time.Duration(at-startAt) - now.Sub(start)
 }
 
-// WallLead is by how much the wall clock has gone further than the monotonic one since the program's
-// start. It grows when the host was suspended, and when the clock is set.
+// WallLead returns how far the wall clock has gained on the monotonic one since the program's start. It grows when the
+// host was suspended, and when the clock is set forward.
 func WallLead(at time.Time) time.Duration {
 	return time.Duration(at.UnixNano()-int64(startAt)) - at.Sub(start)
 }
@@ -89,27 +90,28 @@ func (t Time) Time() time.Time {
 	return now.Add(t.Sub(Of(now)))
 }
 
-// suspensions are those of this host.
+// suspensions tracks the suspensions of this host.
 var suspensions = &sleeper{measure: measure}
 
-// sleeper knows for how long a host has been suspended since the program's start. To ask the system costs as much as a dozen
-// looks at the wall clock, which are at hand: so what was found is used again for a while.
+// sleeper tracks a host's total suspension since the program's start. It reuses a measurement for a while, because a measurement
+// costs a dozen times as much as reading the wall clock.
 type sleeper struct {
 	measure func() (asleep time.Duration, ok bool)
 	last    atomic.Pointer[sight] // nil: atStart
 }
 
-// sight is what was found when the program had run for so long, as the monotonic clock says.
+// sight is one measurement: how long the program had run by the monotonic clock, the wall clock's lead, and the total suspension.
 type sight struct{ ran, lead, asleep time.Duration }
 
 var atStart sight
 
-// until is for how long the host was suspended until the program had run for so long, and the wall clock was ahead by lead.
+// until returns the total suspension up to the moment at which the program has run for ran and the wall clock's lead is lead. That
+// must be the present moment: of an earlier one nothing is learned, and the answer is that of the last measurement.
 func (s *sleeper) until(ran, lead time.Duration) time.Duration {
 	for {
 		stored := s.last.Load()
 		last := cmp.Or(stored, &atStart)
-		if (ran-last.ran).Abs() < remeasure && (lead-last.lead).Abs() < jitter {
+		if since := ran - last.ran; since < 0 || since < remeasure && (lead-last.lead).Abs() < jitter {
 			return last.asleep
 		}
 		found := &sight{ran, lead, s.find(last, lead)}
@@ -119,7 +121,7 @@ func (s *sleeper) until(ran, lead time.Duration) time.Duration {
 	}
 }
 
-// find measures for how long the host has been suspended, or guesses it.
+// find measures the total suspension, or guesses it.
 func (s *sleeper) find(last *sight, lead time.Duration) time.Duration {
 	asleep, measured := s.measure()
 	switch {

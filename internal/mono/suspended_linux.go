@@ -13,22 +13,23 @@ const (
 )
 
 const (
-	// sure is how close together the clocks have to be read; they are read so often for that at most.
+	// sure is the longest time between the two readings of clockMonotonic that makes a measurement good enough. After tries
+	// measurements the best one counts.
 	sure  = 100 * time.Microsecond
 	tries = 10
 )
 
-// asleepAtStart is for how long the host had been suspended before.
+// asleepAtStart is the host's total suspension before the program's start.
 var asleepAtStart, _ = sinceBoot()
 
-// measure is for how long the host has been suspended since the program's start.
+// measure returns the host's total suspension since the program's start.
 func measure() (asleep time.Duration, ok bool) {
 	asleep, ok = sinceBoot()
 	return asleep - asleepAtStart, ok
 }
 
-// sinceBoot is for how long the host has been suspended since it was booted. It is false if the kernel does not say. The thread may
-// be held up between the looks at the clocks: the closest ones count, and it is never too little.
+// sinceBoot returns the host's total suspension since it was booted. ok is false if the kernel does not have the clocks. The
+// thread may be preempted between the readings, so the result may be too large by that, and is never too small.
 func sinceBoot() (asleep time.Duration, ok bool) {
 	within := time.Duration(-1)
 	for range tries {

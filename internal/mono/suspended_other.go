@@ -4,5 +4,5 @@ package mono
 
 import "time"
 
-// measure does not know: Go's standard library has no clock here that goes on while the host is suspended, and is not set.
+// measure cannot tell: the standard library reads no clock here that keeps running while the host is suspended and that nobody sets.
 func measure() (asleep time.Duration, ok bool) { return 0, false }

@@ -78,6 +78,18 @@ func TestSuspensionIsGuessed(t *testing.T) {
 	h.want(t, "set by an hour, which looks like a suspension", time.Hour+2*time.Minute)
 }
 
+// A moment that was read before a suspension does not make the next look count that suspension twice.
+func TestAMomentOfBeforeIsNoMeasurement(t *testing.T) {
+	h := newHost(false)
+	h.want(t, "running", 0)
+	ran, lead := h.ran, h.lead
+	h.ran += time.Second
+	h.suspend(time.Hour)
+	h.want(t, "suspended", time.Hour)
+	h.until(ran, lead)
+	h.want(t, "after a look at an earlier moment", time.Hour)
+}
+
 // A host that runs this test is not suspended meanwhile, under real and fake time.
 func TestNotSuspended(t *testing.T) {
 	check := func(t *testing.T) {

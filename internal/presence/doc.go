@@ -37,12 +37,12 @@
 // seconds later, or twenty minutes later if the user lacks a right. Until then changes are not collected.
 //
 // Once Config.Closing has ended, a write under way has a quarter of a second left, or a third of the client's
-// timeout if that is less. The farewell is sent twice if need be, for as long each: the first one finds a connection that has fallen
-// silent, and the second one uses another. While Close waits for others anyway, it is sent again and again, and
-// then twice more: during a failover the releases are answered, if late, and so is the farewell. What was written is
-// forgotten when Redis has answered the farewell, so a second Withdraw repeats one that has failed. If nobody repeats it, the
-// hash expires within six minutes, and Close returns what Left tells. So does one that a primary has deleted which was replaced before
-// that: the new one has it still, and nobody is told.
+// timeout if that is less. The farewell has as much, and is sent a second time if the first one is not answered: the first one may
+// find a connection that has fallen silent, and the second one uses another. While Close waits for other tasks anyway, the farewell is
+// repeated, and afterwards sent up to twice more: during a failover Redis answers late, to releases and to the farewell. What was
+// written is forgotten when Redis has answered the farewell, so a second Withdraw repeats a farewell that has failed. Without
+// that the hash expires within six minutes, and Close returns the error of Left. A primary that is replaced may delete the hash
+// before the new primary learns of it; then the new one keeps it until it expires, without an error.
 //
 // An answer that comes after its request was given up is ignored: each request sets a state, so a repeated
 // one does no harm. A write that was given up at the end, and reaches Redis after the farewell, leaves a

@@ -26,13 +26,13 @@ type Holder struct {
 	HeldFor time.Duration   // 0: for less than a second, or it is not known
 }
 
-// Who returns what is known of an owner wherever it holds something. An anonymous client asks, too.
+// Who returns what Redis has about an owner, whatever it holds. An anonymous client asks, too.
 func (p *Presence) Who(ctx context.Context, owner string) (Holder, error) {
 	found, err := p.lookUp(ctx, "", []string{owner})
 	return found[0], err
 }
 
-// Holders returns what can be found out about the owners that hold a lock. An anonymous client does not ask.
+// Holders returns what can be found out about the owners that hold a lock. It is nothing for an anonymous client, which does not ask.
 func (p *Presence) Holders(ctx context.Context, name string, owners []string) []Holder {
 	if p.config.Anonymous {
 		return make([]Holder, len(owners))

@@ -21,8 +21,8 @@ const (
 	fullAfter = protocol.ClientTTL / 3
 	// retryAfter is how long after a failure a full write is due, and rightAfter is that of one that lacked a right.
 	retryAfter, rightAfter = 10 * time.Second, 20 * time.Minute
-	// farewell bounds how long a client that closes waits for a request, and farewells is how often it sends the last one: the
-	// driver finds a dead connection in that time, and uses another one next.
+	// farewell bounds how long a closing client waits for a request, and farewells is how often it sends the last one: within
+	// farewell the driver notices a dead connection, and uses another one next.
 	farewell, farewells = 250 * time.Millisecond, 2
 )
 
@@ -32,7 +32,7 @@ type Config struct {
 	ID string
 	// Self is what the client says of itself. What is zero has a default; Age is not used.
 	Self protocol.Client
-	// Anonymous keeps the client from writing, and from asking anything but [Presence.Who].
+	// Anonymous keeps the client from writing, and from asking except by [Presence.Who].
 	Anonymous bool
 	// Timeout is the client's.
 	Timeout time.Duration
@@ -60,10 +60,10 @@ type Presence struct {
 
 	mu      sync.Mutex  // guards what follows
 	writing bool        // the task runs
-	written bool        // something may stand in Redis, with the write under way
-	stands  bool        // without it
-	expires mono.Time   // when that expires at the latest
-	kept    error       // why the last farewell has failed, until Left has told it
+	written bool        // Redis may have the hash, the write under way included
+	stands  bool        // Redis may have the hash, the write under way excluded
+	expires mono.Time   // the latest expiry of the hash
+	kept    error       // why the last farewell failed, until Left has returned it
 	leaving bool        // Withdraw has been called: only the farewell is still sent
 	left    mono.Time   // when it was called
 	stays   mono.Time   // until when a hold outlasts the client
@@ -226,8 +226,8 @@ func (p *Presence) send(request script.Request) call.Result {
 	return p.config.Do(ctx, request)
 }
 
-// sendLast sends the farewell, and returns why Redis has not done it: that the time is over, and why it was not answered, unless it
-// was refused. While Close waits for others anyway, it tries for as long as they do: a failover may be under way.
+// sendLast sends the farewell. If Redis refuses it, it returns the refusal; if Redis does not reply in time, the error matches
+// [context.DeadlineExceeded]. While Close waits for other tasks anyway, it tries for as long as they take: a failover may be under way.
 func (p *Presence) sendLast(request script.Request) (err error) {
 	for left := farewells; left > 0; left-- {
 		if p.config.Others() && mono.Now() < p.lasts() {
@@ -254,7 +254,7 @@ func (p *Presence) lasts() mono.Time {
 	return p.left.Add(p.config.Timeout - (farewells+2)*p.patience())
 }
 
-// sent takes note of what came of a write. After one that has failed the next one is full.
+// sent records the outcome of a write. After a failed write the next one is full.
 func (p *Presence) sent(res call.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -277,13 +277,13 @@ func (p *Presence) withdrawn(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.writing, p.written, p.stands = false, err != nil, err != nil
-	if !errors.Is(err, lockerr.Closed) { // else Left has told before that it has not ended
+	if !errors.Is(err, lockerr.Closed) { // otherwise Left has already reported that it had not ended
 		p.kept = err
 	}
 }
 
-// Left tells what a farewell that has failed, or has not ended, leaves in Redis: the key, for how long at most, and why. It tells each
-// failure once. The error is nil if nothing is left.
+// Left returns what a farewell that failed or has not ended leaves in Redis: the key, its longest time to live, and why. It returns
+// each failure once. The error is nil if nothing is left.
 func (p *Presence) Left() (key string, ttl time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

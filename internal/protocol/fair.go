@@ -20,11 +20,11 @@ func FairTimeoutsKey(name string) string { return Prefixed(timeoutsPrefix, name)
 // of. Redisson has no such key.
 func FairHeartbeatsKey(name string) string { return Prefixed(heartbeatsPrefix, name) }
 
-// sinceMark separates an ask's number from when its waiter joined the line of a fair lock.
+// sinceMark separates the number of an acquire request from the time at which its waiter joined the waitlist of a fair lock.
 const sinceMark = "_"
 
-// FairSince reads from a waiter's last ask, as it stands at [AsksKey], when the waiter joined the line of a fair lock: ms of the
-// server's clock, as text; empty if the ask does not say.
+// FairSince returns the time at which a waiter joined the waitlist of a fair lock, in ms of the server's clock, as text. ask is the
+// waiter's last acquire request, as recorded at [AsksKey]; the result is empty if it has no such time.
 func FairSince(ask string) string {
 	number, _, _ := strings.Cut(ask, " ")
 	_, since, _ := strings.Cut(number, sinceMark)

@@ -25,8 +25,8 @@ func (e placelessError) Error() string { return place.ReplaceAllString(e.err.Err
 
 func (e placelessError) Unwrap() error { return e.err }
 
-// Reply returns the error without what its text must not show: an [Error] if a server has repeated arguments in it; else, if a
-// server has said where in a script it arose, an error that wraps it and leaves that out.
+// Reply returns the error without text that must not be shown. If a server has repeated arguments in it, the result is an [Error].
+// If a server has named the place in a script, the result wraps the error and omits the place.
 func Reply(err error) error {
 	text := err.Error()
 	switch cut := repeated.ReplaceAllString(text, ""); {

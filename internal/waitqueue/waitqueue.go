@@ -55,8 +55,8 @@ type Queue[T, J any] struct {
 	notBefore   time.Time // others have their turn before the head asks
 	joinable    *J        // what newcomers may join in place of waiting; nil: nothing
 	unheard     bool      // nobody else has heard when the lock was given back here
-	unanswered  time.Time // when the first request was sent that has no reply; zero: all have
-	failing     error     // how an attempt of such a request failed; nil: none has
+	unanswered  time.Time // when the first request without a reply was sent; zero if there is none
+	failing     error     // how an attempt of such a request failed; nil if none did
 	failed      error     // with what the head before has given up, since nobody was answered; nil: it has not
 }
 
@@ -98,7 +98,7 @@ func New[T, J any](listen func(channel string, q *Queue[T, J]) (leave func())) *
 }
 
 // Join appends a waiter to the queue with the given key, and returns how many are ahead. taker is nil if the lock must not be
-// handed over to it. first says that it is at the head and nobody has tried yet: then it has the try slot, and asks now.
+// handed over to it. If first is set, it is at the head and nobody has tried yet: then it has the try slot, and sends a request now.
 func (qs *Queues[T, J]) Join(w *Waiter[T, J], key Key, taker *T, now time.Time) (ahead int, first bool) {
 	s := qs.of(key)
 	s.mu.Lock()
@@ -227,8 +227,8 @@ func (w *Waiter[T, J]) RetryAt(at time.Time, refusal error) {
 	})
 }
 
-// Asked notes that the head sends a request, and Failing how an attempt of it failed. A waiter that runs out of time before
-// there is a reply learns so from GiveUp. RetryAt and LeaveAfter say that there is one.
+// Asked notes that the head sends a request, and Failing how an attempt of it failed. RetryAt and LeaveAfter note the reply. GiveUp
+// returns these notes to a waiter whose time ends before that.
 func (w *Waiter[T, J]) Asked(now time.Time) {
 	w.inQueue(func(q *Queue[T, J]) {
 		if q.unanswered.IsZero() { // else the head before has left without a reply
@@ -298,8 +298,8 @@ func (w *Waiter[T, J]) Leave() (handedOver bool) {
 	return handedOver
 }
 
-// GiveUp is Leave, and returns since when a request of the queue has had no reply, and how an attempt of it failed; the zero time if
-// there is no such request.
+// GiveUp is Leave. If a request of the queue is without a reply, it also returns when the first such request was sent, and how an
+// attempt of it failed; otherwise the zero time and nil.
 func (w *Waiter[T, J]) GiveUp() (handedOver bool, since time.Time, failing error) {
 	if w.queue == nil { // it has never joined one
 		return false, since, nil

@@ -16,10 +16,10 @@
 // under way. Lost and removed are final: an answer that comes later changes
 // nothing, so a renewal can neither outlive its hold nor end the next one.
 //
-// An answer in time counts, however late it is read: a renewal that was given up may yet be answered, while
-// others are under way, and a busy process reads late. "Held" then raises the deadline as ever, from when that
-// renewal was sent, if that is further than what is known. "Gone" may be out of date by then, so Redis is asked
-// again. A renewal has no effect in Redis after the deadline with which it was sent.
+// A late reply counts, too: Redis may reply to a renewal that was given up while the next one is under way, and a busy
+// process reads replies late. A late "held" raises the deadline as any other does, counted from the moment at which that
+// renewal was sent. A late "gone" may be out of date, so Redis is asked again. A renewal does not take effect in Redis
+// after the deadline that the entry had when it was sent.
 //
 // What an entry stands for may end whatever is renewed, as permits do with their semaphore:
 // SetUntil says when. The nearer that end is, the more often it is
@@ -34,11 +34,12 @@
 //
 // # Goroutines
 //
-// The watchdog has one goroutine, which starts with the first entry and owns the
-// heap's timer. It never does I/O: each batch of renewals is sent from a
-// goroutine of its own, which ends with its answer or its patience, so a server
-// that does not answer delays nobody else's renewals. An entry has at most one
-// renewal under way. Stop ends and awaits all of them.
+// The watchdog has one goroutine, which starts with the first entry and sleeps until the
+// timer fires. Calls that change an entry set the timer and do not wake the goroutine: most
+// holds end before it has to look. Without entries the timer is not set again. The goroutine
+// does no I/O: a separate goroutine sends each batch of renewals, and ends with the reply or
+// after Budget.Patience, so a server that does not reply delays no other renewal. An entry has
+// at most one renewal under way. Stop ends and awaits all of them.
 //
 // # Locks
 //
@@ -49,20 +50,20 @@
 //
 // "Unknown" leaves the deadline where it is and the renewal is repeated soon,
 // until the deadline. "Gone" ends the entry at once, whatever came of the rest of its batch. An
-// answer that comes after Renew has returned is told by AnsweredLate, on any goroutine. Stop leaves the entries as they are: nobody renews them
-// any more, and nobody is told.
+// answer that comes after Renew has returned is passed to AnsweredLate, on any goroutine. Stop leaves the entries as they are, without
+// renewals or loss reports.
 //
 // # Time
 //
-// Deadlines are on the clock of package mono, which goes on while the host is suspended and
-// which nobody sets. Timers stand still meanwhile, so the watchdog wakes every 50 ms while it
-// has entries. Remove and Deadline do not wait for that, they look at the clock themselves.
+// Deadlines are on the clock of package mono, which keeps running while the host is suspended and
+// which nobody sets. Timers stop during a suspension, so the watchdog wakes every 50 ms while it
+// has entries. Remove and Overslept do not wait for that: they read the clock themselves.
 //
-// A wall clock that is set moves no deadline where the time of a suspension is measured, as on
-// Linux and Windows. Elsewhere one that is set forward is taken for a suspension: a hold that might
-// have lasted is lost, rather than one trusted that has gone.
+// Setting the wall clock moves no deadline where suspensions are measured, as on Linux and
+// Windows. Elsewhere a wall clock that is set forward is taken for a suspension: losing a hold
+// that was still valid is better than trusting one that has expired.
 //
-// When the wall clock jumps forward, Redis is asked at once about every entry. It may be
-// all that the guest on a paused or restored virtual machine sees of that: no clock of
-// its own has gone on, and keys have expired. The answer says which ones.
+// When the wall clock jumps forward, the watchdog asks Redis at once about every entry. In a
+// virtual machine that was paused or restored, the jump may be the only sign: the guest's clocks
+// stood still while keys expired. The replies tell which ones did.
 package watchdog

@@ -30,11 +30,11 @@ type Entry[V any] struct {
 
 	// Guarded by Watchdog.mu.
 	deadline   mono.Time
-	asleep     time.Duration // for how long the host had been suspended when the deadline was last reckoned
+	asleep     time.Duration // the host's total suspension when the deadline was last computed
 	renewAt    mono.Time     // when to send the next renewal; zero: never
 	longHeldAt mono.Time     // zero once it has been told
 	index      int           // in the heap; -1 outside
-	short      time.Duration // what it was promised, if less than its lease and not renewed since; else 0
+	short      time.Duration // the lease that was granted, until a renewal if it is less than Lease; otherwise 0
 	state      state
 	renewing   bool // prolonged, not only checked, or rechecked
 	inFlight   bool
@@ -64,7 +64,7 @@ func (e *Entry[V]) next() mono.Time {
 	return at
 }
 
-// lease is what the pauses of its renewals follow from.
+// lease returns the lease that the pauses between renewals follow from.
 func (e *Entry[V]) lease() time.Duration {
 	if e.short > 0 {
 		return e.short

@@ -103,9 +103,9 @@ func (d *Watchdog[V, G]) collect() due[V, G] {
 	return found
 }
 
-// lookForJump has Redis asked about every entry if the wall clock has jumped ahead since the last look. It was set, or
-// the host was suspended, which the deadlines know of; but it is also all that a virtual machine may see of having been paused.
-// d.mu is held.
+// lookForJump marks every entry for a check if the wall clock has jumped ahead since the last call. Either the clock was
+// set or the host was suspended, and deadlines account for both; but a jump may also be the only sign that a virtual machine was
+// paused. d.mu is held.
 func (d *Watchdog[V, G]) lookForJump() {
 	lead := d.lead(time.Now())
 	if lead-d.looked > jump {
@@ -120,7 +120,7 @@ func (d *Watchdog[V, G]) lookForJump() {
 // send renews one batch, in a goroutine of its own.
 func (d *Watchdog[V, G]) send(group G, members []asked[V]) {
 	batch := make([]Renewal[V], len(members))
-	in, first := Time{Patience: d.config.Timeout}, members[0].entry
+	in, first := Budget{Patience: d.config.Timeout}, members[0].entry
 	d.mu.Lock()
 	for i, m := range members {
 		batch[i] = Renewal[V]{Entry: m.entry, TTL: m.ttl}
@@ -178,9 +178,9 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent mono.Time, answers []
 	}
 }
 
-// AnsweredLate puts answers into effect that have come after Renew has returned, to renewals that Redis was sent at sent. A
-// lock that was held then lives for as long as was asked for. Of one that was not, Redis is asked again: what has been
-// asked since may have been answered otherwise.
+// AnsweredLate applies answers that arrived after Renew had returned, to renewals that were sent at sent. A lock that was held then
+// has the lease that the renewal requested. If a lock was not held, Redis is asked again, because a later request may have
+// changed that.
 func (d *Watchdog[V, G]) AnsweredLate(batch []Renewal[V], sent mono.Time, answers []Answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

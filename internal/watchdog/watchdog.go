@@ -12,14 +12,14 @@ import (
 const (
 	// BatchSize is how many entries are renewed in one call, as in Redisson.
 	BatchSize = 100
-	// tick is how often the wall clock is looked at, and at most how far
+	// tick is how often the watchdog looks for suspensions and jumps of the wall clock, and at most how far
 	// ahead renewals are gathered into one batch.
 	tick = 50 * time.Millisecond
-	// shortHold is when a hold that was promised less than its lease asks for the rest. Most holds under contention are over
-	// before that.
+	// shortHold is the age at which a hold that was granted less than its lease requests the rest. Most holds under contention
+	// end before that.
 	shortHold = 10 * time.Millisecond
-	// jump is by how much the wall clock must run ahead between two looks to
-	// be asked about, and not to be a clock that is being slewed.
+	// jump is the smallest lead gained by the wall clock between two looks that
+	// makes the watchdog ask Redis. A clock that is being slewed gains less.
 	jump = 10 * time.Millisecond
 )
 
@@ -53,12 +53,12 @@ type Renewal[V any] struct {
 	TTL time.Duration
 }
 
-// Time is what a batch has.
-type Time struct {
-	// Patience is how long its answer is awaited.
+// Budget bounds the time of one batch of renewals.
+type Budget struct {
+	// Patience is how long Renew waits for the reply.
 	Patience time.Duration
-	// Left is how long it is until the first of its entries is lost. A renewal that has its effect later
-	// would keep a lock that nobody holds.
+	// Left is the time until the first entry of the batch is lost. A renewal that took effect later
+	// would keep a lock without a holder.
 	Left time.Duration
 }
 
@@ -69,9 +69,9 @@ type Config[V any, G comparable] struct {
 	// Weight is how many of the [BatchSize] places of a batch a value takes; one that takes more goes alone.
 	Weight func(value V) int
 	// Renew sends one batch of one group, and returns what is known of each. It returns
-	// when ctx ends, or when no answer has come in time. What comes after that it may pass
+	// when ctx ends, or without an answer after in.Patience. It may pass a later answer
 	// to [Watchdog.AnsweredLate].
-	Renew func(ctx context.Context, in Time, group G, batch []Renewal[V]) []Answer
+	Renew func(ctx context.Context, in Budget, group G, batch []Renewal[V]) []Answer
 	// Lost is told once for each entry that is lost.
 	Lost func(e *Entry[V], reason Reason)
 	// LongHeld is told once for each entry that has been watched for LongHeldAfter.
@@ -111,7 +111,7 @@ func New[V any, G comparable](config Config[V, G]) *Watchdog[V, G] {
 	return &Watchdog[V, G]{config: config, clock: mono.Read, lead: mono.WallLead, ctx: ctx, stop: stop}
 }
 
-// now is this moment.
+// now returns this moment.
 func (d *Watchdog[V, G]) now() mono.Time {
 	now, _ := d.clock(time.Now())
 	return now
@@ -124,7 +124,7 @@ func (d *Watchdog[V, G]) Trust(sent mono.Time, ttl time.Duration) mono.Time {
 }
 
 // Watch begins to watch an entry whose hold was acknowledged: by a call that was
-// sent at sent and asked for ttl. renewing says whether to renew: within shortHold, if ttl is less than the entry's lease.
+// sent at sent and asked for ttl. If renewing is set it is renewed: within shortHold, if ttl is less than the entry's lease.
 func (d *Watchdog[V, G]) Watch(e *Entry[V], sent mono.Time, ttl time.Duration, renewing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -288,8 +288,8 @@ func (d *Watchdog[V, G]) finish(e *Entry[V], s state) {
 	heap.Remove(&d.heap, e.index)
 }
 
-// lookInTime makes the goroutine look when the first entry needs it, or suspensions are to be looked for. The goroutine is not woken
-// before that: most holds are over by then. d.mu is held.
+// lookInTime sets the timer for the first entry that is due, or for the next tick if that is earlier. It does not wake the goroutine
+// before that: most holds end sooner. d.mu is held.
 func (d *Watchdog[V, G]) lookInTime(now mono.Time) {
 	if d.timer == nil || len(d.heap) == 0 {
 		return
@@ -302,7 +302,7 @@ func (d *Watchdog[V, G]) lookInTime(now mono.Time) {
 	}
 }
 
-// lookNoSooner is lookInTime after an entry is gone that needed a look soon. d.mu is held.
+// lookNoSooner postpones the timer after the removal of an entry that was due soon. d.mu is held.
 func (d *Watchdog[V, G]) lookNoSooner(now mono.Time) {
 	at := d.tickAt
 	if len(d.heap) > 0 {

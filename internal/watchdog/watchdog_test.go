@@ -48,7 +48,7 @@ func newWatchdog(t *testing.T, s *server) *watchdog {
 	d := New(Config[held, int]{
 		Group:  func(w held) int { return w.group },
 		Weight: func(held) int { return 1 },
-		Renew: func(ctx context.Context, in Time, _ int, batch []Renewal[held]) []Answer {
+		Renew: func(ctx context.Context, in Budget, _ int, batch []Renewal[held]) []Answer {
 			ctx, cancel := context.WithTimeout(ctx, in.Patience)
 			defer cancel()
 			s.mu.Lock()
@@ -655,7 +655,7 @@ func TestRenewalsSayHowLongTheyMatter(t *testing.T) {
 		renew, start := d.config.Renew, mono.Now()
 		first := &Entry[held]{Value: held{name: "first"}, Lease: 9 * time.Second}
 		calls := 0
-		d.config.Renew = func(ctx context.Context, in Time, group int, batch []Renewal[held]) []Answer {
+		d.config.Renew = func(ctx context.Context, in Budget, group int, batch []Renewal[held]) []Answer {
 			if calls++; mono.Now().Add(in.Left) != d.Deadline(first) {
 				t.Errorf("%v left after %v", in.Left, mono.Now().Sub(start))
 			}
