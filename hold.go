@@ -135,7 +135,7 @@ func (h *Hold) Context() context.Context { return h.made().Context() }
 // is the zero time.
 //
 // A hold that Lock had to wait for begins with a lease of up to 3 s. The watchdog requests the full lease 10 ms later, so within
-// 20 ms and a round trip the deadline is that of any other hold. Bound work by [Hold.Context], not by a deadline that was read once.
+// 20 ms and a round trip it has the deadline of any other hold. Bound work by [Hold.Context], not by a deadline that was read once.
 func (h *Hold) Deadline() time.Time { return h.made().Deadline().Time() }
 
 // Extend makes the lock live for at least d from now, and moves the deadline accordingly. It never shortens anything. The

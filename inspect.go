@@ -53,7 +53,7 @@ type Holder struct {
 	Count int
 	// TTL is how long it holds the lock unless that is renewed; [NoExpiry] for ever.
 	TTL time.Duration
-	// Who is the holder's client, for people; zero if that is not known, or the client that asked has [WithoutIdentity].
+	// Who identifies the holder's client, for people; zero if that is not known, or the client that asked has [WithoutIdentity].
 	Who Identity
 	// HeldFor is for how long it has held the lock, by the server's clock. It is 0 for the first second, and if it is not
 	// known.

@@ -18,7 +18,7 @@ import (
 //
 // While Redis is unreachable, every hold and every call fails again and again. So the first failure logs "Redis outage", and
 // the first reply after it logs "Redis outage over", with the attributes lasted, failures (how many events reported one)
-// and lost (how many holds were lost meanwhile). Each client has its own outages.
+// and lost (how many holds were lost during it). Each client has its own outages.
 //   - On a cluster, replies for the slots that failed end an outage, so locks on other nodes do not. If not all of these
 //     slots are used again, it is over when Redis has replied for one of them and nothing has failed for the client's timeout, or
 //     nothing has failed for two minutes.

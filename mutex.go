@@ -22,7 +22,7 @@ type Mutex struct {
 // slot. With any other name every call returns [ErrInvalid]. The names x and {x} are two locks that share the keys and
 // channels beside them, as in Redisson: the waitlist of a fair mutex, for example, and the held permits of a
 // [PermitSemaphore]. Use one of the two. A client returns ErrInvalid for the one that it meets second, unless it has met
-// hundreds of others in between; two clients are not told. docs/kinds/mutex.md has more.
+// hundreds of others in between; two clients get no such error. docs/kinds/mutex.md has more.
 //
 // Waiters of several processes get the lock in the order in which they came, as a rule
 // and not as a promise: one of each stands in a line in Redis, and a release grants the lock

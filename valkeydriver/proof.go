@@ -58,7 +58,7 @@ const probe = "#!lua\nreturn 1"
 
 // isPrimary asks a server whether it is a primary. It returns errReplica if not, and else why it has not answered. A server before
 // Redis 7.0 does not know the probe, so it is asked with WAIT, which a replica refuses, and which does not wait without replicas to wait
-// for. On a cluster's client, the server is that of the key.
+// for. A cluster's client asks the server of the key.
 func isPrimary(ctx context.Context, client valkey.CommandClient, key string) error {
 	b := client.B()
 	for _, question := range []valkey.Completed{
@@ -77,7 +77,7 @@ func isPrimary(ctx context.Context, client valkey.CommandClient, key string) err
 	return nil // it has answered
 }
 
-// isNoPrimary reports whether a refusal says that the server is no primary, or not yet.
+// isNoPrimary reports whether a refusal comes from a server that is no primary, or not yet.
 func isNoPrimary(refusal string) bool {
 	for _, word := range []string{"READONLY", "LOADING", "MASTERDOWN"} {
 		if strings.HasPrefix(refusal, word) {

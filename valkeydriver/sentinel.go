@@ -18,8 +18,8 @@ const sentinelsLimit = 500 * time.Millisecond
 // to one Sentinel, and does not notice that this has fallen silent, unless Sentinel.Dialer.KeepAlive is set: it
 // would use the former primary for as long as TCP keeps the connection.
 //
-// It asks all Sentinels at once, each by a client of its own, and returns the first that answers. The others are closed. Their
-// goroutines end within some seconds; until then nobody is asked again.
+// It asks every Sentinel of InitAddress at once, each through a separate client, and returns the first client that connects. The
+// others are closed. Their goroutines end within a few seconds; until then the Sentinels are not asked again.
 func (n *node) askSentinels() valkey.Client {
 	option, ok := n.sentinelOption()
 	if !ok {

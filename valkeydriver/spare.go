@@ -97,7 +97,7 @@ type node struct {
 	failed time.Time  // when one last found none; guarded by mu
 }
 
-// none stands for "no spare" in node.spare while there is doubt.
+// none is the value of node.spare while there is doubt and no spare.
 var none = new(spare)
 
 // borrow returns the spare that calls are to use, or nil if they use the client's own connections. If there is doubt and no spare,

@@ -68,7 +68,7 @@ func (r *Refused) Explain(err error, servers func() (addrs []string, dial Dial))
 	return &own
 }
 
-// wasClosed reports whether an error says that the other side has closed the connection.
+// wasClosed reports whether an error means that the server has closed the connection.
 func wasClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }

@@ -173,7 +173,7 @@ func testAddressMoved(t *testing.T, open Open) {
 	}
 }
 
-// answeredAfterPauses makes calls after the first failure, with pauses in between, and fails if one of them does: each is to use a
+// answeredAfterPauses makes calls after the first failure, with pauses in between. It fails if a call fails: each must use a
 // connection that has answered. Nothing but time passes in a pause.
 func answeredAfterPauses(t *testing.T, d driver.Driver, key string) {
 	t.Helper()
@@ -190,8 +190,8 @@ func answeredAfterPauses(t *testing.T, d driver.Driver, key string) {
 	}
 }
 
-// testDoubt has connections fall silent, or lead to a replica, and stay so. The calls after the first failure use others, however
-// long the pauses between them are.
+// testDoubt makes connections fall silent, or lead to a replica, for the rest of the test. The calls after the first failure use
+// other connections, however long the pauses between them are.
 func testDoubt(t *testing.T, open Open) {
 	t.Run("silent", func(t *testing.T) {
 		t.Parallel()
@@ -234,7 +234,7 @@ func silentForLong(t *testing.T, open Open, at Endpoint, servers ...*redistest.S
 	answeredAfterPauses(t, d, key)
 }
 
-// leadElsewhere has a replica take over, and new connections lead there.
+// leadElsewhere promotes a replica, and makes new connections lead there.
 func leadElsewhere(t *testing.T, open Open, at Endpoint, servers *redistest.Replicated) {
 	t.Helper()
 	old, promoted := servers.Primary, servers.Replicas[0]
@@ -256,8 +256,9 @@ func leadElsewhere(t *testing.T, open Open, at Endpoint, servers *redistest.Repl
 	answeredAfterPauses(t, d, key)
 }
 
-// testSilentFailover has all connections fall silent, those to the Sentinels too, and another server become the primary. The old one
-// stays a primary for some ten seconds, or is gone. A call that is answered after the failover has had its effect at the new one.
+// testSilentFailover makes all connections fall silent, including those to the Sentinels, while another server becomes the primary.
+// The old one stays a primary for about ten seconds, or is gone. A call that is answered after the failover must have taken effect at
+// the new one.
 func testSilentFailover(t *testing.T, open Open) {
 	for name, fails := range map[string]func(testing.TB, *redistest.Sentinel) *redistest.Server{
 		"ordered": func(t testing.TB, s *redistest.Sentinel) *redistest.Server { return s.Failover(t) },

@@ -166,7 +166,7 @@ func (d *Watchdog[V, G]) answered(members []asked[V], sent mono.Time, answers []
 			}
 			e.plan(sent)
 			if e.ttl(now) > m.ttl+e.Lease/10 {
-				e.renewAt = now // by now it needs more than was asked for
+				e.renewAt = now // it needs more than this renewal requested
 			}
 		}
 		heap.Fix(&d.heap, e.index)

@@ -18,8 +18,8 @@
 //
 // # Signals
 //
-// The command has a process group of its own. Signals to the runner are passed on to the whole group; those that are to
-// end a command are followed by SIGCONT, as is the SIGTERM of a stop, because a suspended process acts on SIGKILL only.
+// The command has a separate process group. The runner passes signals on to the whole group. After SIGINT, SIGTERM, SIGHUP and
+// SIGQUIT it also sends SIGCONT, because a suspended process acts on SIGKILL only; so it does after the SIGTERM of a stop.
 //
 // The runner itself is never suspended while its command runs, except by SIGSTOP, because then nobody would renew the
 // lock or stop the command at its end.
@@ -39,7 +39,7 @@
 //	                                in front as soon as our group is (fg), for which glance looks
 //
 // Our group gets the terminal back when the command has ended, with SIGCONT, since a program of it may have been
-// suspended meanwhile; and when SIGSTOP suspends the command, so that Ctrl-C reaches us. The runner ignores SIGTTIN
+// suspended; and when SIGSTOP suspends the command, so that Ctrl-C reaches us. The runner ignores SIGTTIN
 // and SIGTTOU from the start of the command on. Nothing here depends on standard input: a program may open /dev/tty.
 //
 // Ctrl-Z suspends neither the command nor our group: whichever is in front is continued.
