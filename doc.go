@@ -44,8 +44,8 @@
 // by the cause of its context, a [*LostError]; so does its Unlock. An invalid argument is
 // [ErrInvalid], before anything is sent. With Redis away, a call returns within
 // [WithTimeout], 6 s by default, for each time that it asks Redis. A Lock that is already
-// waiting tolerates an outage ten times as long. The zero value of a type that a function or
-// method returns, such as Client, Mutex and Hold, is not usable: its methods panic.
+// waiting tolerates an outage ten times as long. The zero values of Client, Hold and all locks,
+// semaphores and latches are not usable: their methods panic.
 //
 // # Looking at it
 //

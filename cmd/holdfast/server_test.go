@@ -225,7 +225,7 @@ func wantUnusable(t *testing.T, url string, args []string, says string) {
 	}
 }
 
-// commands are those that use Redis; flags are those of run.
+// commands returns the command lines that use Redis; flags are for run.
 func commands(flags ...string) [][]string {
 	return [][]string{append(append([]string{"run"}, flags...), "job", "--", "true"), {"ls"}, {"show", "job"}, {"unlock", "--force", "--yes", "job"}, {"doctor"}}
 }

@@ -157,7 +157,7 @@ func TestClosed(t *testing.T) {
 	})
 }
 
-// Where all that can run takes long for a turn, an answer may wait for its reader: that none was read says nothing of connections.
+// In a process that is slow to schedule goroutines an answer may wait for its reader, so a missing answer raises no doubt.
 func TestBusyProcessRaisesNoDoubt(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var stop atomic.Bool

@@ -196,7 +196,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestReasonOfAnAttemptThatIsGivenUp: the driver has a reason of its own when the context ends, such as the last error of the dials that
+// TestReasonOfAnAttemptThatIsGivenUp: when the context ends, the driver reports another reason, such as the last error of the dials that
 // the client repeated.
 func TestReasonOfAnAttemptThatIsGivenUp(t *testing.T) {
 	s := &server{answers: []answer{{silent: true, err: errAway}}}
@@ -347,7 +347,7 @@ func TestSlowPublishCommand(t *testing.T) {
 	})
 }
 
-// slowReader is a driver that reads each answer after a while, whoever waits for it; the last one is for all further calls.
+// slowReader is a driver that reads each answer after a while, even if its caller has left; the last one is for all further calls.
 type slowReader struct {
 	server
 
@@ -379,7 +379,7 @@ func readingSlowly(t *testing.T, f func(t *testing.T, c *Caller, s *slowReader),
 	})
 }
 
-// An answer counts though it is read when another attempt is under way: from when its own attempt was sent.
+// A late answer counts, from the time at which its attempt was sent, even if another attempt is under way when it is read.
 func TestAnswerThatIsReadLate(t *testing.T) {
 	do := map[string]func(ctx context.Context, c *Caller) Result{
 		"Do": func(ctx context.Context, c *Caller) Result { return c.Do(ctx, request, nil) },
@@ -403,7 +403,8 @@ func TestAnswerThatIsReadLate(t *testing.T) {
 	}
 }
 
-// Who asks for it is told the answer to an attempt that was given up, once, whether it comes before or after; of others, nothing.
+// WhenAnswered reports the answer to an attempt that was given up once, whether it comes before or after the call; other attempts
+// it does not report.
 func TestWhenAnswered(t *testing.T) {
 	for name, row := range map[string]struct {
 		read, asks time.Duration // when
@@ -434,7 +435,7 @@ func TestWhenAnswered(t *testing.T) {
 	}
 }
 
-// A request may have its effect for longer than its answer is awaited.
+// A request may take effect after its caller has stopped waiting for the answer.
 func TestOnceWithin(t *testing.T) {
 	readingSlowly(t, func(t *testing.T, c *Caller, s *slowReader) {
 		start, now := time.Now(), time.Now().UnixMilli()
@@ -464,7 +465,7 @@ func (r *reader) Eval(ctx context.Context, _ driver.Call) (any, error) {
 	}
 }
 
-// A goroutine that is about to read an answer has its turn before the attempt is given up.
+// A goroutine that is about to read an answer runs before the attempt is given up.
 func TestAttemptWaitsForReaders(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	faketime.Test(t, func(t *testing.T) {

@@ -90,7 +90,7 @@ func TestAMomentOfBeforeIsNoMeasurement(t *testing.T) {
 	h.want(t, "after a look at an earlier moment", time.Hour)
 }
 
-// A host that runs this test is not suspended meanwhile, under real and fake time.
+// A host that runs this test is not suspended during it, under real and fake time.
 func TestNotSuspended(t *testing.T) {
 	check := func(t *testing.T) {
 		t.Helper()

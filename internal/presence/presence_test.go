@@ -309,7 +309,7 @@ func TestFarewellFollowsTheWrite(t *testing.T) {
 	})
 }
 
-// A write that has certainly had no effect leaves nothing, so there is nothing to delete or to tell.
+// A write that certainly did not take effect leaves nothing to delete or to report.
 func TestNothingStands(t *testing.T) {
 	with(t, func(t *testing.T, r *redis, p *Presence, closes func()) {
 		r.answer = func(context.Context, string) error { return errNoRight }
@@ -323,7 +323,7 @@ func TestNothingStands(t *testing.T) {
 	})
 }
 
-// A farewell that has not ended is told of.
+// Left reports a farewell that has not ended.
 func TestLeftUnderWay(t *testing.T) {
 	with(t, func(t *testing.T, r *redis, p *Presence, closes func()) {
 		p.WriteIfDue(mono.Now())

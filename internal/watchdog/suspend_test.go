@@ -59,7 +59,7 @@ func (h *host) asleep(at time.Time) time.Duration {
 	return asleep
 }
 
-// before is for how long it was suspended before a moment. h.mu is held.
+// before returns its total suspension before a moment. h.mu is held.
 func (h *host) before(at time.Time) time.Duration {
 	if h.from.IsZero() || at.Before(h.from) {
 		return 0

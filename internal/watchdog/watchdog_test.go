@@ -37,7 +37,7 @@ func allHeld(_ context.Context, batch []Renewal[held]) ([]bool, error) {
 	return slices.Repeat([]bool{true}, len(batch)), nil
 }
 
-// suspend suspends the host at a moment, for so long.
+// suspend suspends the host at a moment, for a time.
 func suspend(d *watchdog, from time.Time, by time.Duration) {
 	suspended(d).at(from, by)
 }
@@ -644,7 +644,7 @@ func TestLateAnswerAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A renewal is to have no effect after the first of its batch is lost.
+// A renewal must not take effect after the first entry of its batch is lost.
 func TestRenewalsSayHowLongTheyMatter(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		s := &server{answer: func(ctx context.Context, _ []Renewal[held]) ([]bool, error) {

@@ -41,7 +41,7 @@ var (
 	forbidden  = memdriver.Fault{Refuse: driver.ServerError("NOPERM no permissions", errors.New("NOPERM no permissions"))}
 )
 
-// ending is how a call has to end.
+// ending is the expected end of a call.
 type ending struct {
 	backend, locked bool
 	cause           error // in the chain of the BackendError

@@ -191,7 +191,7 @@ func TestLogHooksOfAnOutage(t *testing.T) {
 	})
 }
 
-// Each loss is an error of its own, also in an outage.
+// Each loss is a separate error record, even in an outage.
 func TestLogHooksOfLossesInAnOutage(t *testing.T) {
 	outageRun(t, func(s *stage, log *records, holds []*holdfast.Hold) {
 		time.Sleep(40 * time.Second)
@@ -372,7 +372,7 @@ func TestLogHooksOfOneNode(t *testing.T) {
 	})
 }
 
-// Each client has its own outages, also where clients share hooks, and locks of one name.
+// Each client has its own outages, even if clients share hooks, or use locks of one name.
 func TestLogHooksOfSeveralClients(t *testing.T) {
 	var log records
 	hooks := holdfast.WithHooks(holdfast.LogHooks(log.logger(slog.LevelWarn), time.Second))

@@ -71,7 +71,7 @@ func TestOutageHoweverACallIsBounded(t *testing.T) {
 	}
 }
 
-// bounded are the ways to lock a lock for so long.
+// bounded lists the ways to bound a Lock by a time.
 func bounded(m *holdfast.Mutex, after time.Duration, waits bool) map[string]func() (*holdfast.Hold, error) {
 	all := map[string]func() (*holdfast.Hold, error){
 		"deadline": func() (*holdfast.Hold, error) {

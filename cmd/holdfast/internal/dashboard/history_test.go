@@ -169,7 +169,7 @@ func TestLineBesideListeners(t *testing.T) {
 	}
 }
 
-// TestWaitsSince takes when a waiter joined the line from Redis, if that is known, and else from when it was seen first.
+// TestWaitsSince: a wait begins when the waiter joined the line, as Redis reports it, or when the waiter was first seen.
 func TestWaitsSince(t *testing.T) {
 	t.Parallel()
 	h := newHistory()

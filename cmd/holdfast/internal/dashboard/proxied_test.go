@@ -19,7 +19,7 @@ import (
 // toolsHost is the name that browsers know the proxy by.
 const toolsHost = "tools.example.com"
 
-// front is how a reverse proxy shows the dashboard.
+// front describes how a reverse proxy shows the dashboard.
 type front struct {
 	prefix      string // where
 	strips      bool   // it takes the prefix off
