@@ -145,6 +145,12 @@ func (a *Attempt) tells(f func(Result)) bool {
 	return true
 }
 
+// Answered reports whether there is a reply to an attempt that was given up.
+func (a *Attempt) Answered() bool {
+	_, ok := a.answered()
+	return ok
+}
+
 // answered returns the reply to an attempt that was given up, if it has arrived.
 func (a *Attempt) answered() (res Result, ok bool) {
 	if a.Pending() || a.err != nil {

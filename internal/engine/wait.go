@@ -326,6 +326,9 @@ func (q *queued) keepSlot(res call.Result) bool {
 	return q.engine.Tasks.Go(func() {
 		defer q.waiter.Done()
 		q.engine.Calls.Outcome(q.engine.Life, last)
+		if last.Answered() { // else the next one that gives up would say that Redis has been silent since
+			q.waiter.Answered()
+		}
 	})
 }
 

@@ -227,8 +227,8 @@ func (w *Waiter[T, J]) RetryAt(at time.Time, refusal error) {
 	})
 }
 
-// Asked notes that the head sends a request, and Failing how an attempt of it failed. RetryAt and LeaveAfter note the reply. GiveUp
-// returns these notes to a waiter whose time ends before that.
+// Asked notes that the head sends a request, and Failing how an attempt of it failed. RetryAt, LeaveAfter and Answered note the
+// reply. GiveUp returns these notes to a waiter whose time ends before that.
 func (w *Waiter[T, J]) Asked(now time.Time) {
 	w.inQueue(func(q *Queue[T, J]) {
 		if q.unanswered.IsZero() { // else the head before has left without a reply
@@ -242,6 +242,13 @@ func (w *Waiter[T, J]) Failing(why error) {
 	if w.queue != nil {
 		w.inQueue(func(q *Queue[T, J]) { q.failing = why })
 	}
+}
+
+// Answered notes that there was a reply to the waiter's request, which may have come after it left. It is called before Done.
+func (w *Waiter[T, J]) Answered() {
+	w.queue.shard.mu.Lock()
+	defer w.queue.shard.mu.Unlock()
+	w.queue.unanswered, w.queue.failing = time.Time{}, nil
 }
 
 // Retry returns what RetryAt said last: the zero time and nil if nobody has tried. While

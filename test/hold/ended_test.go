@@ -299,6 +299,30 @@ func TestCancelledAmidARequest(t *testing.T) {
 	})
 }
 
+// TestCancelledOneAfterTheOther: Redis replies to each request within 60 ms, so nobody may say that it was silent, however many waiters
+// leave before their reply.
+func TestCancelledOneAfterTheOther(t *testing.T) {
+	kinds(t, func(s *stage) {
+		held := s.heldByOther()
+		kit.All(s.d, memdriver.Fault{DelayReply: 60 * time.Millisecond})
+		var waiters []<-chan error
+		for range 10 {
+			ctx, cancel := context.WithCancel(background)
+			time.AfterFunc(50*time.Millisecond, cancel)
+			waiters = append(waiters, kit.Aside(func() error { return kit.ErrOf(s.l.Lock(ctx)) }))
+			time.Sleep(25 * time.Millisecond)
+		}
+		for i, failed := range waiters {
+			var backend *holdfast.BackendError
+			if err := <-failed; !errors.Is(err, context.Canceled) || errors.As(err, &backend) {
+				s.Errorf("waiter %d: %v", i, err)
+			}
+		}
+		s.heals()
+		s.Unlock(held)
+	})
+}
+
 // TestRefusedByRights: Redis has answered, so nothing else is waited for.
 func TestRefusedByRights(t *testing.T) {
 	rows(t, kinds, bounds, func(s *stage, bound bound) {
