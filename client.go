@@ -51,7 +51,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	c.presence = presence.New(presence.Config{
 		ID: id, Self: c.config.identity.asWritten(), Anonymous: c.config.anonymous, Timeout: c.config.Timeout,
 		Do:  func(ctx context.Context, r script.Request) call.Result { return c.engine.Calls.Do(ctx, r, nil) },
-		Ask: c.identify, Go: c.engine.Tasks.Go,
+		Ask: c.identify, Go: c.engine.Tasks.Go, Expiry: c.engine.Calls.Expiry, Outlast: c.engine.Calls.Outlast,
 		Others: c.engine.Tasks.Several, Closing: c.engine.Closing,
 	})
 	c.engine.Presence = c.presence

@@ -45,8 +45,8 @@
 // before the new primary learns of it; then the new one keeps it until it expires, without an error.
 //
 // An answer that comes after its request was given up is ignored: each request sets a state, so a repeated
-// one does no harm. A write that was given up at the end, and reaches Redis after the farewell, leaves a
-// hash that expires within six minutes.
+// one does no harm. A write that was given up at the end may reach Redis after the farewell. So once Redis has answered the
+// farewell, and such a write can come no more, the farewell is sent again.
 //
 // A question that fails leaves out what it was to find. If the user lacks the right to ask, refusals do not
 // ask again for twenty minutes.

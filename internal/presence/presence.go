@@ -42,6 +42,9 @@ type Config struct {
 	Ask func(ctx context.Context, key string, fields []string) (protocol.Known, error)
 	// Go runs f in a goroutine that Close waits for. It reports false if it does not run f.
 	Go func(f func()) bool
+	// Expiry is from when on none of these attempts can have an effect any more, and Outlast waits until that is known, or ctx ends.
+	Expiry  func(attempts []*call.Attempt) mono.Time
+	Outlast func(ctx context.Context, attempts []*call.Attempt)
 	// Others reports whether Close waits for anything but the farewell.
 	Others func() bool
 	// Closing ends when the client begins to close.
@@ -58,16 +61,17 @@ type Presence struct {
 	questions askLimit
 	due       atomic.Int64 // when the next full write is: a mono.Time
 
-	mu      sync.Mutex  // guards what follows
-	writing bool        // the task runs
-	written bool        // Redis may have the hash, the write under way included
-	stands  bool        // Redis may have the hash, the write under way excluded
-	expires mono.Time   // the latest expiry of the hash
-	kept    error       // why the last farewell failed, until Left has returned it
-	leaving bool        // Withdraw has been called: only the farewell is still sent
-	left    mono.Time   // when it was called
-	stays   mono.Time   // until when a hold outlasts the client
-	timer   *time.Timer // calls writeIfNamed when the next full write is due; nil: there was none yet
+	mu      sync.Mutex      // guards what follows
+	writing bool            // the task runs
+	written bool            // something may stand in Redis, with the write under way
+	stands  bool            // without it
+	open    []*call.Attempt // writes without an answer, which may have their effect yet
+	expires mono.Time       // when that expires at the latest
+	kept    error           // why the last farewell has failed, until Left has told it
+	leaving bool            // Withdraw has been called: only the farewell is still sent
+	left    mono.Time       // when it was called
+	stays   mono.Time       // until when a hold outlasts the client
+	timer   *time.Timer     // calls writeIfNamed when the next full write is due; nil: there was none yet
 	held    heldSince
 }
 
@@ -161,7 +165,7 @@ func (p *Presence) run() {
 		case request.IsZero():
 			return
 		case last:
-			p.withdrawn(p.sendLast(request))
+			p.withdrawn(p.takeBack(request))
 			return
 		}
 		p.sent(p.send(request))
@@ -226,8 +230,33 @@ func (p *Presence) send(request script.Request) call.Result {
 	return p.config.Do(ctx, request)
 }
 
-// sendLast sends the farewell. If Redis refuses it, it returns the refusal; if Redis does not reply in time, the error matches
-// [context.DeadlineExceeded]. While Close waits for other tasks anyway, it tries for as long as they take: a failover may be under way.
+// takeBack sends the farewell, and again once no write without an answer can come after it.
+func (p *Presence) takeBack(request script.Request) error {
+	err := p.sendLast(request)
+	p.mu.Lock()
+	open := p.unanswered()
+	p.mu.Unlock()
+	if err == nil && len(open) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), mono.Until(p.lasts()))
+		defer cancel()
+		p.config.Outlast(ctx, open)
+		if err = p.sendLast(request); err == nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w: a request to write it was not answered", context.DeadlineExceeded)
+		}
+	}
+	return err
+}
+
+// unanswered returns the writes without an answer that may have their effect yet. mu is held.
+func (p *Presence) unanswered() []*call.Attempt {
+	if p.config.Expiry(p.open) <= mono.Now() {
+		p.open = nil
+	}
+	return p.open
+}
+
+// sendLast sends the farewell once or more, and returns why Redis has not done it: that the time is over, and why it was not answered, unless it
+// was refused. While Close waits for others anyway, it tries for as long as they do: a failover may be under way.
 func (p *Presence) sendLast(request script.Request) (err error) {
 	for left := farewells; left > 0; left-- {
 		if p.config.Others() && mono.Now() < p.lasts() {
@@ -260,6 +289,7 @@ func (p *Presence) sent(res call.Result) {
 	defer p.mu.Unlock()
 	p.stands = p.stands || res.Err == nil || len(res.Unknown) > 0
 	p.written = p.stands
+	p.open = append(p.unanswered(), res.Unknown...)
 	err := res.Why()
 	if err == nil {
 		return

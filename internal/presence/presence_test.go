@@ -80,6 +80,7 @@ func with(t *testing.T, test func(t *testing.T, r *redis, p *Presence, closes fu
 			ID: id, Timeout: 3 * time.Second, Do: r.do, Closing: closing,
 			Go:     func(f func()) bool { go func() { f(); r.ended = time.Now() }(); return true },
 			Others: func() bool { return time.Now().Before(r.others) },
+			Expiry: func([]*call.Attempt) mono.Time { return 0 },
 		})
 		test(t, r, p, func() { cancel(); p.Withdraw() })
 	})

@@ -94,6 +94,19 @@ func TestIdentityInRedis(t *testing.T) {
 	})
 }
 
+// Nothing of a client is left when Close says so, also if a write of its hash was given up at the end and reaches Redis late.
+func TestCloseTakesBackALateWrite(t *testing.T) {
+	for _, late := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 3 * time.Second} {
+		fakeKnown(t, func(s *known) {
+			kit.Next(s.da, "write", memdriver.Fault{DelayRequest: late})
+			kit.OK(s.T, s.hold().Unlock())
+			kit.OK(s.T, s.a.Close())
+			time.Sleep(3 * time.Second)
+			s.WantReply("", "KEYS", "*")
+		})
+	}
+}
+
 // Errors and states name the holder, and say for how long it has held the lock.
 func TestHolderIsNamed(t *testing.T) {
 	fakeKnown(t, func(s *known) {
