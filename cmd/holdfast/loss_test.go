@@ -233,6 +233,21 @@ func TestLossIgnored(t *testing.T) {
 	}
 }
 
+// TestSuspendedAfterLoss suspends a command whose lock is lost: the run does not say that it keeps that.
+func TestSuspendedAfterLoss(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ready := filepath.Join(t.TempDir(), "ready")
+	cmd := holdfast(t, "redis://"+server.Addr(), "run", "--lease", "6s", "--grace", "1s", "job", "--",
+		"sh", "-c", `trap 'kill -STOP $$' TERM; echo >`+ready+`; while :; do sleep 0.01; done`)
+	out := start(t, cmd)
+	eventually(t, "the command runs", func() bool { return exists(ready) })
+	server.Cli(t, "DEL", "job")
+	if got := code(t, cmd.Wait()); got != 76 || !strings.Contains(out.String(), "has been suspended\n") || strings.Contains(out.String(), "is kept") {
+		t.Errorf("exit code %d, output %q", got, out)
+	}
+}
+
 // TestSuspendedRunner suspends the runner until its lock has gone. When it goes
 // on, there is no time for a grace.
 func TestSuspendedRunner(t *testing.T) {

@@ -254,11 +254,19 @@ func (w *watch) suspended(by syscall.Signal) {
 		w.notSuspended()
 	default:
 		w.child.terminal.retake(w.child.process.Pid, true) // Ctrl-C comes to us, then, and we pass it on
-		w.noticef("the command has been suspended; the %s is kept meanwhile", w.what())
+		w.noticef("the command has been suspended%s", w.kept())
 	}
 }
 
-// notSuspended reports that Ctrl-Z has no effect. A suspended command would lose its lock, or block other owners for as long as it
+// kept says that the lock is kept while the command is suspended, unless it is lost.
+func (w *watch) kept() string {
+	if w.lost {
+		return ""
+	}
+	return fmt.Sprintf("; the %s is kept meanwhile", w.what())
+}
+
+// notSuspended says that Ctrl-Z has no effect: the lock would be lost, or block the others for as long as the command
 // sleeps.
 func (w *watch) notSuspended() {
 	w.noticef("a command that holds a lock cannot be suspended from the terminal, so it goes on")
@@ -275,7 +283,7 @@ func (w *watch) giveTerminal() {
 	if !w.awaits {
 		w.awaits = true
 		w.noticef("the command is suspended, because it wants the terminal and holdfast is not in the foreground; bring holdfast there (fg), or end it "+
-			"(kill %d) and give the command its input in another way; the %s is kept meanwhile", os.Getpid(), w.what())
+			"(kill %d) and give the command its input in another way%s", os.Getpid(), w.kept())
 	}
 }
 
