@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -99,7 +100,9 @@ func (a *acquisition) takeTurn() error {
 		err := a.account.takeTurn(a.bound())
 		a.last = a.account.refusedSince(a.started) // there may be no time left to ask
 		if err != nil {
-			a.last = cmp.Or[error](a.last, &failure{errBusy})
+			if a.last == nil && !a.cancelledSoon() {
+				a.last = &failure{errBusy}
+			}
 			return a.failure(call.Result{Err: err})
 		}
 	}
@@ -116,6 +119,11 @@ func (a *acquisition) takeTurn() error {
 		a.account.turn.Free()
 	}
 	return err
+}
+
+// cancelledSoon reports whether the caller has cancelled the call before anybody could say that Redis is slow.
+func (a *acquisition) cancelledSoon() bool {
+	return errors.Is(a.caller.Err(), context.Canceled) && time.Since(a.started) < Silence+a.engine.AckTimeout
 }
 
 // run asks Redis until there is an answer, and returns the change that was asked for. The turn is taken.

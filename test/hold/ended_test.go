@@ -323,6 +323,21 @@ func TestCancelledOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// TestCancelledBehindItsOwner: an earlier call of the same owner is under way, and Redis is about to reply to it.
+func TestCancelledBehindItsOwner(t *testing.T) {
+	nesting(t, func(s *stage) {
+		kit.All(s.d, memdriver.Fault{DelayReply: 60 * time.Millisecond})
+		earlier := s.begin(s.ctx)
+		time.Sleep(5 * time.Millisecond)
+		ctx, cancel := context.WithCancel(s.ctx)
+		time.AfterFunc(20*time.Millisecond, cancel)
+		ending{}.wants(s, "Lock", kit.ErrOf(s.l.Lock(ctx)), context.Canceled)
+		held := <-earlier
+		s.heals()
+		kit.OK(s.T, held.Err, held.Hold.Unlock())
+	})
+}
+
 // TestRefusedByRights: Redis has answered, so nothing else is waited for.
 func TestRefusedByRights(t *testing.T) {
 	rows(t, kinds, bounds, func(s *stage, bound bound) {
