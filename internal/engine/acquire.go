@@ -100,9 +100,7 @@ func (a *acquisition) takeTurn() error {
 		err := a.account.takeTurn(a.bound())
 		a.last = a.account.refusedSince(a.started) // there may be no time left to ask
 		if err != nil {
-			if a.last == nil && !a.cancelledSoon() {
-				a.last = &failure{errBusy}
-			}
+			a.noteBusy()
 			return a.failure(call.Result{Err: err})
 		}
 	}
@@ -121,14 +119,18 @@ func (a *acquisition) takeTurn() error {
 	return err
 }
 
-// cancelledSoon reports whether the caller has cancelled the call before anybody could say that Redis is slow.
-func (a *acquisition) cancelledSoon() bool {
-	return errors.Is(a.caller.Err(), context.Canceled) && time.Since(a.started) < Silence+a.engine.AckTimeout
+// noteBusy notes that the call has ended while it waited for an earlier one of its owner, unless there was a refusal, or the caller has
+// cancelled it before anybody could say that Redis is slow.
+func (a *acquisition) noteBusy() {
+	soon := errors.Is(a.caller.Err(), context.Canceled) && time.Since(a.started) < Silence+a.engine.AckTimeout
+	if a.last == nil && !soon {
+		a.last = &failure{errBusy}
+	}
 }
 
 // run asks Redis until there is an answer, and returns the change that was asked for. The turn is taken.
 func (a *acquisition) run(obtain func(*acquisition) call.Result) (res call.Result) {
-	if res.Err = a.next(); res.Err != nil {
+	if res = a.next(); res.Err != nil {
 		return res
 	}
 	if a.change.To > 1 && a.lock.NonReentrant {
@@ -136,7 +138,7 @@ func (a *acquisition) run(obtain func(*acquisition) call.Result) (res call.Resul
 	}
 	res = obtain(a)
 	if res.Has(script.Upgrade) && a.op == OpAcquire && a.leftOther() {
-		if res.Err = a.clear(); res.Err == nil {
+		if res = a.clear(); res.Err == nil {
 			res = obtain(a)
 		}
 	}
@@ -170,14 +172,14 @@ func (a *acquisition) leftOther() bool {
 
 // next decides on the change to ask for, after it has given back what the owner holds no more. The turn is taken, but holds may
 // be dropped at any time.
-func (a *acquisition) next() error {
+func (a *acquisition) next() (res call.Result) {
 	for {
 		ok, lost := a.tryNext()
-		if err := cmp.Or(a.claim.err(), lost); ok || err != nil {
-			return err
+		if res.Err = cmp.Or(a.claim.err(), lost); ok || res.Err != nil {
+			return res
 		}
-		if err := a.clear(); err != nil {
-			return err
+		if res = a.clear(); res.Err != nil {
+			return res
 		}
 	}
 }
@@ -198,30 +200,32 @@ func (a *acquisition) tryNext() (ok bool, err error) {
 
 // clear gives back what no hold needs any more, on either side. There is such a count if an Unlock waits for the turn behind
 // this acquire, or if Redis did not answer it. Open attempts are waited for first: one of an earlier acquire could find just
-// the count that it was to raise. The turn is taken.
-func (a *acquisition) clear() error {
+// the count that it was to raise. The result says why it could not, and what is known of Redis then. The turn is taken.
+func (a *acquisition) clear() call.Result {
 	for {
 		ctx := a.bound()
 		a.engine.Calls.Outlast(ctx, a.account.openAttempts())
 		a.engine.Calls.Outlast(ctx, a.unknown)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			a.noteBusy()
+			return call.Result{Err: context.Cause(ctx)}
 		}
 		a.account.mu.Lock()
 		s, ch := a.account.excess()
 		a.account.mu.Unlock()
 		if s == nil {
-			return nil
+			return call.Result{}
 		}
 		res := a.engine.Calls.Do(ctx, s.release(ch), nil)
 		s.released(res, ch)
+		failed := call.Result{Err: res.Err, Sent: res.Sent, LastFailure: res.LastFailure}
 		if res.Err == nil {
 			a.engine.Calls.Outlast(ctx, res.Unknown) // or a delayed one would hit what is acquired now
-			res.Err = context.Cause(ctx)
+			failed = call.Result{Err: context.Cause(ctx)}
 		}
-		if res.Err != nil {
+		if failed.Err != nil {
 			a.account.locked(func() { s.keepOpen(res.Unknown, 0, true) })
-			return res.Err
+			return failed
 		}
 	}
 }

@@ -338,6 +338,28 @@ func TestCancelledBehindItsOwner(t *testing.T) {
 	})
 }
 
+// TestWhyACallThatGivesBackEnded: a nested Lock has to give back before what an Unlock has left, and Redis falls silent.
+func TestWhyACallThatGivesBackEnded(t *testing.T) {
+	rows(t, nesting, bounds, func(s *stage, bound bound) {
+		owner := s.c.NewOwner()
+		outer := s.Must(s.l.Lock(holdfast.WithOwner(background, owner)))
+		kit.All(s.d, memdriver.Fault{DelayReply: 60 * time.Millisecond})
+		earlier := s.begin(holdfast.WithOwner(background, owner))
+		time.Sleep(5 * time.Millisecond)
+		ctx, options, ctxErr := bound(2 * time.Second)
+		ended := s.begin(holdfast.WithOwner(ctx, owner), lockOptions(options)...)
+		time.Sleep(5 * time.Millisecond)
+		unlocked := kit.Aside(outer.Unlock)
+		time.Sleep(45 * time.Millisecond)
+		kit.All(s.d, kit.LostRequest)
+		ending{backend: true}.wants(s, "Lock", (<-ended).Err, ctxErr)
+		s.heals()
+		kit.OK(s.T, <-unlocked)
+		held := <-earlier
+		kit.OK(s.T, held.Err, held.Hold.Unlock())
+	})
+}
+
 // TestRefusedByRights: Redis has answered, so nothing else is waited for.
 func TestRefusedByRights(t *testing.T) {
 	rows(t, kinds, bounds, func(s *stage, bound bound) {
