@@ -163,15 +163,27 @@ func (a *compositeAcquire) failure() error {
 	failed, ok := a.err.(*BackendError) //nolint:errorlint // itself
 	switch {
 	case engine.EndedByCaller(a.caller):
-		return engineErrors{}.GaveUp(engine.GaveUp(a.caller, a.name), a.err)
+		if gaveUp, is := a.err.(*gaveUpError); is { //nolint:errorlint // itself: that of a part
+			failed, ok = gaveUp.why.(*BackendError)
+		}
+		why := a.err
+		if ok {
+			why = a.asWhole(failed)
+		}
+		return engineErrors{}.GaveUp(engine.GaveUp(a.caller, a.name), why)
 	case ok: // it may be another call's, too
-		own := *failed
-		own.MayHaveRun = a.mayHaveRun
-		return &own
+		return a.asWhole(failed)
 	case errors.Is(a.err, engine.ErrWaitOver):
 		return &BackendError{Op: engine.OpAcquire, Name: a.name, MayHaveRun: true, Err: call.ErrNoAnswer}
 	}
 	return a.err
+}
+
+// asWhole returns a failure with the effect that the whole call may have had.
+func (a *compositeAcquire) asWhole(failed *BackendError) error {
+	own := *failed
+	own.MayHaveRun = a.mayHaveRun
+	return &own
 }
 
 // tryInOrder acquires all parts, one after another. Again says that it is worth starting over, also because a part was
@@ -226,10 +238,14 @@ func (a *compositeAcquire) acquireParts(bound context.Context, c *composite) (ag
 	if !a.config.Fixed || a.config.RenewFirst { // then whoever asked for this one sees to it
 		return false, nil
 	}
-	if err := c.FixLease(bound, a.config.Lease); err != nil {
-		return false, &BackendError{Op: engine.OpAcquire, Name: a.name, Err: err}
+	err = c.FixLease(bound, a.config.Lease)
+	switch {
+	case err == nil:
+		return false, nil
+	case engine.EndedByCaller(a.caller) && !isBackend(err):
+		return false, context.Cause(a.caller) // Redis may just have been about to reply
 	}
-	return false, nil
+	return false, &BackendError{Op: engine.OpAcquire, Name: a.name, Err: err}
 }
 
 // acquirePart acquires one part. It does not wait for one that is tied: waiting for it while having the one before it
@@ -252,6 +268,9 @@ func (a *compositeAcquire) acquirePart(bound context.Context, c *composite, p pa
 
 // isRefusal reports whether an error of a part says that it was certainly not acquired.
 func isRefusal(err error) bool {
+	if gaveUp, ok := err.(*gaveUpError); ok { //nolint:errorlint // itself
+		err = gaveUp.why
+	}
 	failed, ok := err.(*BackendError) //nolint:errorlint // itself
 	return ok && !failed.MayHaveRun || isAny(err, ErrLocked, ErrNoPermits, ErrReentrant, ErrInvalid)
 }

@@ -430,3 +430,35 @@ func TestMultiLockWhoseFirstClientIsClosed(t *testing.T) {
 		s.Unlock(theirs)
 	})
 }
+
+// A call that is cancelled while it sets the lease of its parts does not say that Redis failed, which is about to reply.
+func TestCancelledAmidTheLease(t *testing.T) {
+	fake(t, 1, func(s *stage) {
+		kit.All(s.d, memdriver.Fault{DelayReply: 60 * time.Millisecond})
+		ctx, cancel := context.WithCancel(background)
+		time.AfterFunc(150*time.Millisecond, cancel)
+		_, err := s.multi("a", "b").Lock(ctx, holdfast.FixedLease(20*time.Second))
+		if !errors.Is(err, context.Canceled) || errors.As(err, new(*holdfast.BackendError)) {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// What a call says of its effect when its context ends is about all parts: the first one was acquired.
+func TestEffectOfAnEndedCall(t *testing.T) {
+	fake(t, 2, func(s *stage) {
+		l := holdfast.NewMultiLock(s.Clients[0].NewMutex("a"), s.Clients[1].NewMutex("b"))
+		for i, want := range []bool{false, true} {
+			s.Fault(memdriver.Fault{Refuse: errors.New("dial tcp: connection refused")}, i)
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			_, err := l.Lock(ctx)
+			if failed := s.backend(err); !errors.Is(err, context.DeadlineExceeded) || failed.MayHaveRun != want {
+				t.Errorf("server %d is away: %v", i, err)
+			}
+			cancel()
+			s.Fault(memdriver.Fault{}, i)
+			time.Sleep(time.Minute)
+		}
+	})
+}
