@@ -1622,7 +1622,7 @@ var mutants = []mutant{
 		new: "0",
 	},
 	{
-		name: "multi: what may be left had no effect", in: "compositeAcquire.failure", suite: tests(hold, "TestPartsThatAreLeft"),
+		name: "multi: what may be left had no effect", in: "compositeAcquire.asWhole", suite: tests(hold, "TestPartsThatAreLeft"),
 		old: "own.MayHaveRun = a.mayHaveRun",
 		new: "",
 	},
@@ -1639,6 +1639,31 @@ var mutants = []mutant{
 	{
 		name: "an outage is not told to those behind the head", in: "queued.giveUp", suite: tests(hold, "TestWhyAWaiterBehindAnotherEnded"),
 		old: "!since.IsZero()",
+		new: "false",
+	},
+	{
+		name: "a reply that comes after its waiter has left does not count", in: "Waiter.Answered", suite: tests(hold, "TestCancelledOneAfterTheOther"),
+		old: "w.queue.unanswered, w.queue.failing = time.Time{}, nil",
+		new: "",
+	},
+	{
+		name: "a cancelled call calls Redis away that replies to its owner", in: "acquisition.noteBusy", suite: tests(hold, "TestCancelledBehindItsOwner"),
+		old: "!soon",
+		new: "(soon || !soon)",
+	},
+	{
+		name: "a call that gives back before forgets how Redis fails", in: "acquisition.clear", suite: tests(hold, "TestWhyACallThatGivesBackEnded"),
+		old: "Err: res.Err, Sent: res.Sent, LastFailure: res.LastFailure",
+		new: "Err: res.Err",
+	},
+	{
+		name: "multi: cancelled amid the lease, Redis is called away", in: "compositeAcquire.acquireParts", suite: tests(multi, "TestCancelledAmidTheLease"),
+		old: "engine.EndedByCaller(a.caller) && !isBackend(err)",
+		new: "false",
+	},
+	{
+		name: "close: a write of the hash comes after its deletion", in: "Presence.takeBack", suite: tests(owner, "TestCloseTakesBackALateWrite"),
+		old: "len(open) > 0",
 		new: "false",
 	},
 	{
