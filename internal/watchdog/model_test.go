@@ -53,7 +53,7 @@ func compare(t *testing.T, seed uint64) {
 	d = New(Config[held, int]{
 		Group:  func(w held) int { return w.group % 3 },
 		Weight: func(held) int { return 1 },
-		Renew: func(ctx context.Context, in Time, _ int, batch []Renewal[held]) []Answer {
+		Renew: func(ctx context.Context, in Budget, _ int, batch []Renewal[held]) []Answer {
 			sent := d.now()
 			unknown := make([]Answer, len(batch))
 			switch rnd(4) {
