@@ -27,7 +27,7 @@ func TestAgainstAModel(t *testing.T) {
 // compare compares a watchdog with the model for one seed.
 func compare(t *testing.T, seed uint64) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // not for secrets
+	r := rand.New(rand.NewPCG(seed, 7))
 	var rm sync.Mutex
 	rnd := func(n int) int { rm.Lock(); defer rm.Unlock(); return r.IntN(n) }
 	var mu sync.Mutex
