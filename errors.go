@@ -293,22 +293,23 @@ type explanation interface {
 
 func (e *gaveUpError) Error() string { return e.err.Error() + ": " + e.why.reason() }
 
-func (e *gaveUpError) Unwrap() error { return e.err }
-
-// Is reports whether the failure of Redis matches target. A context's error in it does not count: that is about another context.
+// Is reports whether target is in the chain of the context's error, or is how Redis failed. What that failure says of contexts is
+// about another one.
 func (e *gaveUpError) Is(target error) bool {
 	_, failed := e.why.(*BackendError)
-	return failed && target != context.Canceled && target != context.DeadlineExceeded && errors.Is(e.why, target)
+	return errors.Is(e.err, target) ||
+		failed && target != context.Canceled && target != context.DeadlineExceeded && errors.Is(e.why, target)
 }
 
-// As finds the explanation, and the causes of a failure.
+// As finds the explanation, and what else is in its chain if Redis failed, or in that of the context's error. The context may have
+// ended with another call's failure: that is no explanation of this one.
 func (e *gaveUpError) As(target any) bool {
 	switch target.(type) {
-	case **LockedError, **PermitsError:
+	case **LockedError, **PermitsError, **BackendError:
 		return errors.As(e.why, target)
 	}
 	_, failed := e.why.(*BackendError)
-	return failed && errors.As(e.why, target)
+	return errors.As(e.err, target) || failed && errors.As(e.why, target)
 }
 
 // explained puts what to do before a server's refusal.

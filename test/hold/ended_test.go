@@ -360,6 +360,24 @@ func TestWhyACallThatGivesBackEnded(t *testing.T) {
 	})
 }
 
+// TestEndedWithAnotherCallsFailure: the context ends since a hold was lost in an outage, as that of the hold itself does. Redis answers
+// this call, and says that another has the lock.
+func TestEndedWithAnotherCallsFailure(t *testing.T) {
+	fake(t, func(s *stage) {
+		held := s.heldByOther()
+		lost := &holdfast.LostError{Name: "y", Reason: holdfast.LostUnanswered, Err: &holdfast.BackendError{Op: "renew", Name: "y", Err: errRefused}}
+		ctx, cancel := context.WithCancelCause(background)
+		time.AfterFunc(time.Second, func() { cancel(lost) })
+		err := kit.ErrOf(s.l.Lock(ctx))
+		ending{locked: true}.wants(s, "Lock", err, context.Canceled)
+		kit.WantError(s.T, err, holdfast.ErrLost, lost)
+		if found := (*holdfast.LostError)(nil); !errors.As(err, &found) || found != lost {
+			s.Errorf("%v has no LostError", err)
+		}
+		s.Unlock(held)
+	})
+}
+
 // TestRefusedByRights: Redis has answered, so nothing else is waited for.
 func TestRefusedByRights(t *testing.T) {
 	rows(t, kinds, bounds, func(s *stage, bound bound) {
