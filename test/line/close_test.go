@@ -169,7 +169,7 @@ func TestCloseSaysWhatWasKeptBefore(t *testing.T) {
 func TestCloseOutlivesTheLease(t *testing.T) {
 	for lease, want := range map[time.Duration]error{30 * time.Second: context.DeadlineExceeded, time.Second: nil} {
 		kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-			c, d := w.Known(holdfast.WithLease(lease), holdfast.WithTimeout(2*time.Second))
+			c, d := w.Client(holdfast.WithLease(lease), holdfast.WithTimeout(2*time.Second))
 			kit.Must(t)(w.Lock(c).Lock(background))
 			refused := errors.New("connection refused")
 			kit.All(d, memdriver.Fault{Refuse: refused})

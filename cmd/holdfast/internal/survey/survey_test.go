@@ -234,7 +234,8 @@ func readLine(w *world) {
 func (w *world) hasWaited(l survey.Lock, i int) {
 	w.Helper()
 	since := l.Waiters[i].Since
-	if since.IsZero() || since.After(l.At) || l.At.Sub(since) > patience || l.WaitedFor(l.Waiters[i]) != l.At.Sub(since) {
+	waited := l.At.Sub(since) // below 0 if it began to wait between the two requests of a look
+	if since.IsZero() || waited.Abs() > patience || l.WaitedFor(l.Waiters[i]) != max(0, waited) {
 		w.Errorf("%d: it waits since %v, by now %v for %v", i, since, l.At, l.WaitedFor(l.Waiters[i]))
 	}
 }
