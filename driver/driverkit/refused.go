@@ -21,8 +21,10 @@ const (
 	// the first failure since the last reply: that connection was probably in use, and the call will soon be repeated.
 	firstLimit = 20 * time.Millisecond
 	laterLimit = 200 * time.Millisecond
-	// askedFor is how long an answer is reused.
+	// askedFor is how long no other question is asked, and saidFor how long a refusal is repeated though a later question was not
+	// answered in time.
 	askedFor = 500 * time.Millisecond
+	saidFor  = 5 * time.Second
 	// maxAsked is the largest number of servers that Ask connects to.
 	maxAsked = 16
 )
@@ -39,6 +41,7 @@ type Refused struct {
 	mu    sync.Mutex // held while servers are asked
 	asked time.Time
 	says  string
+	said  time.Time // when a server said so
 }
 
 // Explain takes the error of each call, a [*driver.Error] or nil, and returns it. If the error is a closed connection, Explain
@@ -46,7 +49,7 @@ type Refused struct {
 func (r *Refused) Explain(err error, servers func() (addrs []string, dial Dial)) error {
 	if err == nil {
 		if r.closed.Load() {
-			r.closed.Store(false)
+			r.forget()
 		}
 		return nil
 	}
@@ -74,7 +77,7 @@ func wasClosed(err error) bool {
 }
 
 // Ask connects to the servers, and returns the address and the refusal of one; "" if none refuses within limit. For half a second it
-// returns the same again, and connects to none.
+// returns the same again, and connects to none. For five seconds a refusal stands although a later question is not answered in time.
 func (r *Refused) Ask(limit time.Duration, addrs []string, dial Dial) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,18 +91,30 @@ func (r *Refused) Ask(limit time.Duration, addrs []string, dial Dial) string {
 	for _, addr := range addrs {
 		go func() { answers <- ask(ctx, addr, dial) }() // ends soon after ctx
 	}
-	r.says = ""
+	if time.Since(r.said) > saidFor {
+		r.says = ""
+	}
 	for range addrs {
 		select {
 		case says := <-answers:
 			if says != "" {
-				r.says = says
+				r.says, r.said = says, time.Now()
 			}
 		case <-ctx.Done():
 		}
 	}
-	r.asked = time.Now()
+	if r.says != "" || limit > firstLimit { // else the servers had little time
+		r.asked = time.Now()
+	}
 	return r.says
+}
+
+// forget begins anew after a reply: the servers accept connections.
+func (r *Refused) forget() {
+	r.closed.Store(false)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.says, r.asked = "", time.Time{}
 }
 
 // ask connects to one server. A server that accepts the connection sends nothing before a request. ask sends no request: a server
