@@ -117,14 +117,11 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 				ended = joinOnce(ctx.Err(), ended)
 			}
 			return fmt.Errorf("holdfast: Shutdown: %d still held, of %q: %w", len(live),
-				live[:min(len(live), namedHolds)], ended)
+				live[:min(len(live), engine.MostNamed)], ended)
 		}
 		call.Sleep(ctx, pause)
 	}
 }
-
-// namedHolds is how many holds the error of Shutdown names.
-const namedHolds = 10
 
 // failed tells the hooks about a failure in the background.
 func (c *Client) failed(l *engine.Lock, owner string, err error) {

@@ -182,8 +182,8 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// namedLeft is how many locks the error for what is left names.
-const namedLeft = 10
+// MostNamed is how many locks the errors of Close and Shutdown name.
+const MostNamed = 10
 
 // leftBy returns the error for accounts with unreleased counts: the first account's reason, the locks, and the time until their
 // leases have ended. It is nil if there are none.
@@ -200,7 +200,7 @@ func leftBy(accounts []*account) (first error) {
 		return nil
 	}
 	return fmt.Errorf("%w; %d left, of %q, whose leases end within %v",
-		first, len(names), names[:min(len(names), namedLeft)], end.Sub(mono.Now()).Round(time.Millisecond))
+		first, len(names), names[:min(len(names), MostNamed)], end.Sub(mono.Now()).Round(time.Millisecond))
 }
 
 // notReplicated is the error for a grant that too few replicas have.
