@@ -214,7 +214,7 @@ func (r *run) furnish(semaphore *holdfast.PermitSemaphore) error {
 			r.noticef("the semaphore %q had %s; it has %d now", r.Name, text.Count(had, "permit"), *r.Permits)
 		}
 	}
-	return unanswered("set", r.Name, err)
+	return err
 }
 
 // waits reports whether the wait has a bound that was asked for, and is no single try.

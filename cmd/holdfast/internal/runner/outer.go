@@ -29,7 +29,7 @@ func (r *run) outer() (*holdfast.Holder, error) {
 	defer cancel()
 	state, err := r.whole.Inspect(ctx)
 	if err != nil {
-		return nil, unanswered("inspect", r.Name, err)
+		return nil, err
 	}
 	for _, h := range state.Holders {
 		if h.Owner.String() == owner {
@@ -92,12 +92,4 @@ func (r *run) withinWait() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(r.waiting, *r.Wait)
 	}
 	return context.WithCancel(r.waiting)
-}
-
-// unanswered makes a failure of Redis of the end of [run.withinWait].
-func unanswered(op, name string, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &holdfast.BackendError{Op: op, Name: name, MayHaveRun: true, Err: err}
-	}
-	return err
 }
