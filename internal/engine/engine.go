@@ -133,7 +133,7 @@ func New(config Config) *Engine {
 	})
 	e.hub = wakeup.New(config.Driver.Listen)
 	e.line.engine, e.line.common = e, protocol.GrantChannel(e.ID, "", false)
-	e.line.channels, e.line.asks, e.line.early = map[string]*grants{}, map[string]*place{}, map[string]protocol.Message{}
+	e.line.channels, e.line.asks, e.line.early = map[string]*grants{}, map[string]asked{}, map[string]protocol.Message{}
 	e.queues = waitqueue.New(func(channel string, q *queue) func() { return e.hub.Join(channel, q).Leave })
 	return e
 }

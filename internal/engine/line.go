@@ -35,7 +35,7 @@ type line struct {
 
 	mu       sync.Mutex // guards what follows, the channels, and place.message
 	channels map[string]*grants
-	asks     map[string]*place           // who stands in line, by the number of its ask
+	asks     map[string]asked            // what those who stand in line have asked, by its name
 	early    map[string]protocol.Message // those that nobody was waiting for, by number
 	order    [unclaimed]string           // the numbers of early, the oldest at next
 	next     int
@@ -68,6 +68,12 @@ type place struct {
 type ask struct {
 	number string
 	sent   mono.Time
+}
+
+// asked is an ask, and whose it is.
+type asked struct {
+	*place
+	number string
 }
 
 // prepare makes the request of the next try.
@@ -142,13 +148,15 @@ func (c *grants) Hear(payload string) {
 		}
 		return
 	}
-	message := protocol.ReadMessage(payload)
-	if p := l.asks[message.Number]; p != nil {
-		p.deliver(message)
-		return
-	}
-	if len(payload) > longestMessage {
+	message, ok := protocol.ReadMessage(payload)
+	if !ok || len(payload) > longestMessage {
 		return // nobody of ours has said that
+	}
+	if a, found := l.asks[protocol.AskName(message.Number)]; found {
+		if !message.Granted || message.Number == a.number { // else it is forged: the name is known, the rest is not
+			a.deliver(message)
+		}
+		return
 	}
 	delete(l.early, l.order[l.next])
 	l.early[message.Number], l.order[l.next] = message, message.Number
@@ -215,10 +223,13 @@ func (p *place) join(q *queued) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range p.asks {
-		l.asks[a.number] = p
-		if message, came := l.early[a.number]; came {
-			delete(l.early, a.number)
-			p.deliver(message)
+		name := protocol.AskName(a.number)
+		l.asks[name] = asked{p, a.number}
+		for _, key := range []string{name, a.number} {
+			if message, came := l.early[key]; came {
+				delete(l.early, key)
+				p.deliver(message)
+			}
 		}
 	}
 }
@@ -261,7 +272,7 @@ func (p *place) dropped() {
 // drop has nobody hear of grants for some asks any more. line.mu is held.
 func (p *place) drop(asks []ask) {
 	for _, a := range asks {
-		delete(p.channel.line.asks, a.number)
+		delete(p.channel.line.asks, protocol.AskName(a.number))
 		if p.message.Granted && p.message.Number == a.number {
 			p.message = protocol.Message{}
 		}

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"crypto/rand"
 	"fmt"
 	"reflect"
 	"strings"
@@ -114,12 +115,21 @@ func TestReadReplies(t *testing.T) {
 	equal(ReadRetry(reply(int64(1500), "c:1")), 1501*time.Millisecond)
 	equal(ReadRetry(reply(int64(-1), "c:1")), time.Duration(-1))
 
+	number := rand.Text()
+	name := AskName(number)
 	for payload, want := range map[string]Message{
-		"n": {Number: "n", Granted: true}, "n 0": {Number: "n"}, "n 20": {Number: "n", After: 20 * time.Millisecond},
-		"n 1001": {Number: "n"}, "n -1": {Number: "n"}, "n x": {Number: "n"}, "n ": {Number: "n"},
-		"n_1795901735205": {Number: "n", Granted: true}, "n_1795901735205 0": {Number: "n"}, "_1": {Granted: true},
+		number: {Number: number, Granted: true}, number + "_1795901735205": {Number: number, Granted: true},
+		name + " 0": {Number: name}, name + " 20": {Number: name, After: 20 * time.Millisecond},
+		name + " 1001": {Number: name}, name + " -1": {Number: name}, name + " x": {Number: name}, name + " ": {Number: name},
 	} {
-		equal(ReadMessage(payload), want)
+		got, ok := ReadMessage(payload)
+		equal(ok, true)
+		equal(got, want)
+	}
+	for _, payload := range []string{"", " ", "_1", "n", name, name + "_1", number + " 0", number + "0", number[1:], number[1:] + " 0", " " + number} {
+		if got, ok := ReadMessage(payload); ok {
+			t.Errorf("%q is read as %+v", payload, got)
+		}
 	}
 
 	for ask, want := range map[string]string{

@@ -89,21 +89,35 @@ func ReadListens(r script.Reply) bool {
 
 // Message is what a client hears on its [GrantChannel]: that an ask was granted, or after how long to ask again.
 type Message struct {
-	Number  string // of the ask
+	Number  string // of the ask; only its name, as [AskName] has it, if it was not granted
 	Granted bool
 	After   time.Duration
 }
 
-// ReadMessage reads one: a number, and behind it milliseconds if it was not granted. What is no such time says to ask at once.
-// The number ends at an underscore: see [FairSince].
-func ReadMessage(payload string) Message {
+const (
+	// numberLength is how long the number of an ask is, as crypto/rand.Text makes it, and askNameLength how much of it names
+	// the ask in messages that grant nothing: HALF in lua/line.lua.
+	numberLength, askNameLength = 26, 13
+)
+
+// AskName is the part of an ask's number that names the ask. Everyone may know it. The other half is a secret, which only a
+// grant discloses: whoever knows that and may publish could have the waiter believe that it was granted the lock.
+func AskName(number string) string { return number[:min(askNameLength, len(number))] }
+
+// ReadMessage reads one: the whole number of an ask that was granted; or the name of an ask, and behind it after how many
+// milliseconds to ask again. What is no such time says to ask at once. It reports false for anything else. The number ends at
+// an underscore: see [FairSince].
+func ReadMessage(payload string) (m Message, ok bool) {
 	number, after, later := strings.Cut(payload, " ")
 	number, _, _ = strings.Cut(number, sinceMark)
-	ms, err := strconv.Atoi(after)
-	if err != nil || ms < 0 || ms > 1000 { // nobody of ours has said that
-		ms = 0
+	if later {
+		ms, err := strconv.Atoi(after)
+		if err != nil || ms < 0 || ms > 1000 { // nobody of ours has said that
+			ms = 0
+		}
+		return Message{Number: number, After: time.Duration(ms) * time.Millisecond}, len(number) == askNameLength
 	}
-	return Message{Number: number, Granted: !later, After: time.Duration(ms) * time.Millisecond}
+	return Message{Number: number, Granted: true}, len(number) == numberLength
 }
 
 // ReadHeard reads from the reply to a release how many have heard of it who do not stand in line, as far as the node can say, and

@@ -655,7 +655,8 @@ func TestLineR19_ForgedMessages(t *testing.T) {
 		asks := kit.Count(w.D)
 		for _, payload := range []string{
 			old, number(other), "0", "1", "-1", "9007199254740993", "junk", " ", "\x00", strings.Repeat("9", 100_000), "1 " + w.Owner.String(),
-			w.Owner.String(), now + " 5", now + " -5", now + " x", now + " 999999", now + " ", " " + now, now + "\n",
+			w.Owner.String(), now + " 5", " " + now, now + "\n", now[:13], now[:13] + old[13:], now[:13] + strings.Repeat("A", 13),
+			now[:13] + " 5", now[:13] + " -5", now[:13] + " x", now[:13] + " 999999", now[:13] + " ",
 		} {
 			say(w, payload)
 		}

@@ -480,7 +480,7 @@ func TestSharded(t *testing.T) {
 			_, err := sub.Receive(ctx)
 			kit.OK(t, err)
 			s.play(story)
-			if m, err := sub.ReceiveMessage(ctx); err != nil || numbers.ReplaceAllString(m.Payload, "$1") != "n" {
+			if m, err := sub.ReceiveMessage(ctx); err != nil || spoken(m.Payload) != "n" {
 				t.Errorf("%v, %v", m, err)
 			}
 		})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -295,11 +294,14 @@ func (a *actor) asked(verb string, words []string) protocol.Acquire {
 		case word == "token":
 			args.Token = true
 		default:
-			args.Number = word
+			args.Number = number(word)
 		}
 	}
 	return args
 }
+
+// number is the number of an ask that stands in a story as a word: as long as one is.
+func number(word string) string { return word + strings.Repeat("Z", 26-len(word)) }
 
 // request is what an actor asks for, with words behind it.
 func (s *stage) request(who, verb string, words []string) script.Request {
@@ -500,8 +502,18 @@ func (s *stage) stands(what, want string, reply script.Reply) {
 	}
 }
 
-// numbers are those of the asks of a fair lock, each with when its waiter joined the line.
-var numbers = regexp.MustCompile(`(\w+)_\d{12,}`)
+// spoken is what was said as it stands in a story: with the word of a whole number if it grants, or else of the half that names the
+// ask. Behind the number of a fair lock's ask stands when its waiter joined the line.
+func spoken(payload string) string {
+	message, ok := protocol.ReadMessage(payload)
+	word, after, later := strings.Cut(payload, " ")
+	if word, _, _ = strings.Cut(word, "Z"); !ok || protocol.AskName(message.Number) != number(word)[:13] {
+		return fmt.Sprintf("%q", payload)
+	} else if later {
+		return word + "+" + after
+	}
+	return word
+}
 
 // heard is what has been said since messages were asked for last.
 func (s *stage) heard() string {
@@ -511,7 +523,11 @@ func (s *stage) heard() string {
 	var all []string
 	for _, a := range s.actors {
 		if said := s.said[s.grants(a)]; said != nil {
-			all = append(all, a.name+":"+strings.ReplaceAll(numbers.ReplaceAllString(strings.Join(said, ","), "$1"), " ", "+"))
+			var words []string
+			for _, payload := range said {
+				words = append(words, spoken(payload))
+			}
+			all = append(all, a.name+":"+strings.Join(words, ","))
 		}
 		if said := s.said[protocol.WaiterChannel(s.name, a.owner)]; said != nil {
 			all = append(all, a.name+":told")

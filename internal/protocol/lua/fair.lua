@@ -5,7 +5,7 @@
 -- KEYS[3]  until when Redisson believes in each of them, ms: a sorted set
 -- KEYS[4]  until when holdfast believes in each of its own: a sorted set
 -- ASKS     what each of holdfast's own has asked last: see line.lua. It is not declared. NUMBER is followed by an
---          underscore and the time at which the waiter joined the line, ms, for people. Messages carry both; readers drop the time
+--          underscore and the time at which the waiter joined the line, ms, for people. A grant carries both; readers drop the time
 -- ARGV[2]  what the channels of the owners begin with
 --
 -- The line and KEYS[3] are Redisson's, and Java and Go stand in them together.
@@ -148,11 +148,11 @@ end
 -- tell wakes a waiter: where its client hears of grants, if it has asked with a number, else on a channel of
 -- its own.
 -- from common: publish
--- from line: ask_of, channel_of
+-- from line: ask_of, channel_of, ask_again
 local function tell(waiter, payload)
   local number = waiter and ask_of(waiter)
   if number then
-    publish(number .. ' 0', channel_of(waiter))
+    publish(ask_again(number, 0), channel_of(waiter))
   elseif waiter then
     publish(payload, ARGV[2] .. ':' .. waiter)
   end

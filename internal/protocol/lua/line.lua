@@ -15,6 +15,9 @@
 --
 -- A grant is the late answer to an ask. Its message carries the ask's number. So who reads it knows
 -- that the lock was granted after that ask was sent, and reckons the deadline from there.
+--
+-- The number is a secret of the waiter and the keys until then: anyone else who may publish could grant the lock with it.
+-- So every other message carries its first half only, which names the ask and grants nothing.
 
 local LINE = string.find(KEYS[1], '{', 1, true) and ':' .. KEYS[1] or ':{' .. KEYS[1] .. '}'
 local ASKS, TURN = 'holdfast_asks' .. LINE, 'holdfast_turn' .. LINE
@@ -63,6 +66,12 @@ local function listening(owner)
   end
 end
 
+-- ask_again is the message that has an owner ask again after so many ms: see above. HALF is as long in Go.
+local HALF = 13
+local function ask_again(number, after)
+  return string.sub(number, 1, HALF) .. ' ' .. after
+end
+
 -- grant gives the lock, which is free, to the first in line who listens, and returns who that is; nil if
 -- there is none. me, if it is an owner, is answered, and needs no message. MOST are dropped who do not
 -- listen.
@@ -95,11 +104,11 @@ end
 
 -- tell has the first in line who listens ask after so many ms.
 -- from common: publish
--- from line: LINE, FIRST, ask_of, channel_of
+-- from line: LINE, FIRST, ask_of, channel_of, ask_again
 local function tell(after)
   for _, owner in ipairs(redis.pcall('ZRANGE', LINE, 0, FIRST - 1)) do
     local number = ask_of(owner)
-    if number and publish(number .. ' ' .. after, channel_of(owner)) > 0 then
+    if number and publish(ask_again(number, after), channel_of(owner)) > 0 then
       return
     end
   end

@@ -135,7 +135,7 @@ end
 -- Who wants more than are available keeps those behind it waiting, unless that are more than there are at all, or
 -- others are let by: see semaphore_next.lua. MOST are looked at.
 -- from common: publish
--- from line: listening, tell, step_out
+-- from line: ask_again, listening, tell, step_out
 -- from semaphore_next: reservation, stand_down, stretch
 -- from permits: free, lined, whole, store, IDS
 local MOST = 64
@@ -183,7 +183,7 @@ local function serve(stay, me, wants, my_id)
         ttl = ttl or redis.call('PTTL', KEYS[1])
         if ttl >= 0 then
           redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))
-          number = number .. ' 0' -- it has to know when the semaphore ends
+          number = ask_again(number, 0) -- it has to know when the semaphore ends
         end
         publish(number, channel)
       end

@@ -263,12 +263,12 @@ end
 
 -- tell_writer has the first writer in line ask at once.
 -- from common: publish
--- from line: LINE, FIRST, ask_of, channel_of
+-- from line: LINE, FIRST, ask_of, channel_of, ask_again
 local function tell_writer()
   for _, field in ipairs(redis.pcall('ZRANGE', LINE, 0, FIRST - 1)) do
     local number = string.find(field, ':write$') and ask_of(field)
     if number then
-      publish(number .. ' 0', channel_of(field))
+      publish(ask_again(number, 0), channel_of(field))
       return
     end
   end
