@@ -33,14 +33,13 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	if err := d.Check(); err != nil {
 		return nil, invalid("argument: %w", err)
 	}
-	id, prefix := newUUID()
-	c := &Client{idPrefix: prefix}
-	c.config.Config = engine.Config{
-		Driver: d, ID: id, Lease: DefaultLease, Timeout: DefaultTimeout, HandsOver: true, Errors: engineErrors{id}, Failed: c.failed,
-	}
+	c := new(Client)
+	c.config.Config = engine.Config{Driver: d, Lease: DefaultLease, Timeout: DefaultTimeout, HandsOver: true, Failed: c.failed}
 	if err := applyAll(options, func(option ClientOption) error { return option.applyClient(&c.config) }); err != nil {
 		return nil, err
 	}
+	c.config.ID, c.idPrefix = newUUID(c.config.tenant)
+	c.config.Errors = engineErrors{c.config.ID}
 	if c.config.MaxHold > 0 {
 		c.config.Lease = min(c.config.Lease, c.config.MaxHold)
 	}
@@ -49,7 +48,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 	}
 	c.engine = engine.New(c.config.Config)
 	c.presence = presence.New(presence.Config{
-		ID: id, Self: c.config.identity.asWritten(), Anonymous: c.config.anonymous, Timeout: c.config.Timeout,
+		ID: c.config.ID, Self: c.config.identity.asWritten(), Anonymous: c.config.anonymous, Timeout: c.config.Timeout,
 		Do:  func(ctx context.Context, r script.Request) call.Result { return c.engine.Calls.Do(ctx, r, nil) },
 		Ask: c.identify, Go: c.engine.Tasks.Go, Expiry: c.engine.Calls.Expiry, Outlast: c.engine.Calls.Outlast,
 		Others: c.engine.Tasks.Several, Closing: c.engine.Closing,
@@ -59,7 +58,7 @@ func New(d driver.Driver, options ...ClientOption) (*Client, error) {
 }
 
 // ID returns the client's UUID, which stands in front of the number of each of
-// its owners. Redisson: RedissonClient.getId.
+// its owners. It is random, but for what [WithTenant] sets. Redisson: RedissonClient.getId.
 func (c *Client) ID() string { return c.made().ID }
 
 // NewOwner returns an owner that nobody else has.

@@ -26,7 +26,8 @@ const (
 type config struct {
 	engine.Config
 
-	hooks hookList
+	hooks  hookList
+	tenant string // empty: none
 	// identity is what [WithIdentity] says; anonymous: the client says nothing.
 	identity  Identity
 	anonymous bool
@@ -97,6 +98,25 @@ func applyAll[O any](options []O, apply func(O) error) (first error) {
 		first = cmp.Or(first, err)
 	}
 	return first
+}
+
+// WithTenant has the client's UUID begin with eight hexadecimal digits that stand for the tenant: the programs that share
+// locks on a Redis that others use, too. Access rights can then be limited to the tenant's channels and keys that have a
+// client's UUID in their name, so that nobody else can publish a grant to its waiters, or write who its clients are;
+// docs/acl.md has the rights, and the command holdfast acl prints them. All clients that share a lock need the same tenant.
+// The digits are no secret: those of "billing" are the first that
+//
+//	printf billing | sha256sum
+//
+// prints. A tenant is a text of 1 to 128 bytes, else [New] returns [ErrInvalid]. The default is none: the digits are random.
+func WithTenant(name string) ClientOption {
+	return clientOption(func(c *config) error {
+		if name == "" || len(name) > 128 {
+			return invalid("option: WithTenant(%.40q) is not a name of 1 to 128 bytes", name)
+		}
+		c.tenant = name
+		return nil
+	})
 }
 
 // WithLease sets the lease of holds that the watchdog renews: how long a crashed holder still blocks others. The watchdog

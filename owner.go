@@ -118,11 +118,12 @@ func (c *Client) newPermitID() string {
 	return c.idPrefix + protocol.PermitMark + newID()[protocol.PermitPrefix+len(protocol.PermitMark):]
 }
 
-// newUUID returns a random UUID of version 8, in lower case. Redisson's are of
+// newUUID returns a random UUID of version 8, in lower case, which begins as all those of the tenant do. Redisson's are of
 // version 4: the scripts tell by it whose holds they may trust to be renewed in
 // full (see rw.lua), and people, whose lock it is. The first bytes of it are returned apart.
-func newUUID() (text, prefix string) {
+func newUUID(tenant string) (text, prefix string) {
 	b := []byte(newID())
+	copy(b, protocol.TenantMark(tenant))
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), string(b[:protocol.PermitPrefix])

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +16,27 @@ const ClientTTL = 6 * time.Minute
 
 // clientDigits is how much of a client's UUID its key has: 64 bits, four of them the version.
 const clientDigits = len("99f17b91-c6cc-889e")
+
+// tenantBytes is how many bytes of its clients' UUIDs stand for a tenant. The other 32 bits of [clientDigits] are a client's own,
+// four of them the version: of some thousand clients of a tenant two may have one key, which is for people only.
+const tenantBytes = 4
+
+// TenantMark is what the UUIDs of a tenant's clients begin with, as bytes; nothing if the name is empty.
+func TenantMark(name string) []byte {
+	if name == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(name))
+	return sum[:tenantBytes]
+}
+
+// TenantPrefix is that as it stands in names of keys and channels, with the dash behind it; empty if the name is.
+func TenantPrefix(name string) string {
+	if name == "" {
+		return ""
+	}
+	return hex.EncodeToString(TenantMark(name)) + "-"
+}
 
 // PermitPrefix is how many bytes of its client's UUID a permit's id begins with.
 const PermitPrefix = 8

@@ -171,3 +171,12 @@ func TestReadReplies(t *testing.T) {
 	count, at, err := ReadCount(reply(int64(-1), "", int64(-1), int64(4), int64(99)))
 	equal([]any{count, at, err}, []any{4, int64(99), nil})
 }
+
+// docs/acl.md says how a tenant's digits are found without the library.
+func TestTenantPrefix(t *testing.T) {
+	for name, want := range map[string]string{"billing": "0c95c7ec-", "": ""} {
+		if got := TenantPrefix(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}

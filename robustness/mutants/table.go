@@ -892,7 +892,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "permit line: a grant does not say when the semaphore ends", in: "permits.lua", suite: tests(scripts, "TestPermitsEnd"),
-		old: "number = number .. ' 0'",
+		old: "number = ask_again(number, 0)",
 		new: "ttl = ttl",
 	},
 	{
@@ -1269,6 +1269,16 @@ var mutants = []mutant{
 		name: "line: any word is a grant", in: "queued.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "return a.number == number",
 		new: `return number == "" || a.number == number`,
+	},
+	{
+		name: "line: what grants nothing says the whole number", in: "line.lua", suite: tests(scripts, "TestForceAndRetain"),
+		old: "string.sub(number, 1, HALF)",
+		new: "number",
+	},
+	{
+		name: "line: the name of an ask is believed to grant it", in: "grants.Hear", suite: tests(line, "TestLineR19_ForgedBehindTheTrue"),
+		old: "!message.Granted || message.Number == a.number",
+		new: "true",
 	},
 	{
 		name: "line: all asks have one number", in: "prepare", suite: tests(line, "TestLineR19_ForgedMessages"),

@@ -41,7 +41,7 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		refused("options", kit.ErrOf(s.l.Lock(background, nil)), kit.ErrOf(s.l.Lock(background, holdfast.Wait(-1))), kit.ErrOf(s.l.TryLock(background, nil)))
 		refused("no owner", kit.ErrOf(s.l.Lock(holdfast.WithOwner(background, holdfast.Owner{}))), kit.ErrOf(s.l.Adopt(background, holdfast.Owner{})))
 		for i, option := range []holdfast.ClientOption{
-			nil, holdfast.WithMargin(-1), holdfast.WithMargin(time.Hour), holdfast.WithTimeout(0), holdfast.WithTimeout(2 * time.Hour),
+			nil, holdfast.WithTenant(""), holdfast.WithTenant(strings.Repeat("x", 129)), holdfast.WithMargin(-1), holdfast.WithMargin(time.Hour), holdfast.WithTimeout(0), holdfast.WithTimeout(2 * time.Hour),
 			holdfast.WithReplicaAck(0, time.Second), holdfast.WithReplicaAck(1, 0), holdfast.WithReplicaAck(1, 2*time.Hour),
 		} {
 			refused(i, kit.ErrOf(holdfast.New(s.d, option)))

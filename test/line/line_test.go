@@ -636,6 +636,7 @@ func TestLineR19_ForgedMessages(t *testing.T) {
 	everyLine(t, func(s *stage) {
 		number := func(w *kit.Standing) string { // of its last ask
 			number, _, _ := strings.Cut(s.Do("HGET", kit.AsksKey("x"), w.Field), " ")
+			number, _, _ = strings.Cut(number, "_")
 			return number
 		}
 		say := func(to *kit.Standing, payload string) {
@@ -671,6 +672,31 @@ func TestLineR19_ForgedMessages(t *testing.T) {
 		h = s.next(h, w, 0)
 		say(other, old)
 		s.turns(h, other)
+	})
+}
+
+// A forged grant that comes right behind the true one, of the same ask, does not hide it: the waiter begins at once, and does not ask.
+func TestLineR19_ForgedBehindTheTrue(t *testing.T) {
+	fakeMutex(t, func(s *stage) {
+		h := s.heldByOther()
+		w := s.wait()
+		number, _, _ := strings.Cut(s.Do("HGET", kit.AsksKey("x"), w.Field), " ")
+		asks := kit.Count(w.D)
+		s.Do("EVAL", `
+			redis.call('DEL', KEYS[1])
+			redis.call('HSET', KEYS[1], ARGV[1], 1)
+			redis.call('PEXPIRE', KEYS[1], 3000)
+			redis.call('ZREM', KEYS[2], ARGV[1])
+			redis.call('HDEL', KEYS[3], ARGV[1])
+			redis.call('PUBLISH', ARGV[2], ARGV[3])
+			redis.call('PUBLISH', ARGV[2], string.sub(ARGV[3], 1, 13) .. string.rep('A', 13))`,
+			"3", "x", kit.LineKey("x"), kit.AsksKey("x"), w.Field, "holdfast_granted:"+w.C.ID(), number)
+		got := w.Within(s.T, time.Now(), 0)
+		if n := asks.Of("acquire"); n > 0 {
+			s.Errorf("it has asked %d times", n)
+		}
+		s.Unlock(got)
+		s.Lost(h)
 	})
 }
 
