@@ -326,18 +326,24 @@ pin: ## have the modules require each other in VERSION
 	$(need-version)
 	@$(GO) run ./release pin $(VERSION)
 
-.PHONY: release
-release: ## check the tree, build VERSION into dist/, and tag it; pushes nothing
+.PHONY: release release-verify release-dry-run image
+release: export RELEASE_KEY := $(RELEASE_KEY)
+release: ## check the tree, build VERSION into dist/, sign it with RELEASE_KEY, and tag it; pushes nothing
 	$(need-version)
-	@$(GO) run ./release check $(VERSION)
 	@rm -rf dist
-	@$(GO) run ./release build $(VERSION) dist
-	@$(GO) run ./release tag $(VERSION)
+	@$(GO) run ./release make $(VERSION) dist
 
-.PHONY: release-dry-run
-release-dry-run: ## build the tree as it is into dist/, as a release would be
+release-verify: ## verify the signatures of VERSION, downloaded into DIST, and build it again: docs/verify.md
+	$(need-version)
+	@$(GO) run ./release verify $(VERSION) $(or $(DIST),dist)
+
+release-dry-run: ## build the tree as it is into dist/, as a release would be, unsigned
 	@rm -rf dist
 	@$(GO) run ./release build $(or $(VERSION),v0.0.0-dry-run) dist
+
+image: ## release-dry-run for Linux alone, for the sake of the image
+	@rm -rf dist
+	@$(GO) run ./release image $(or $(VERSION),v0.0.0-dry-run) dist
 
 .PHONY: pictures
 pictures: need-redis ## take the pictures of the terminal in docs/looks anew; needs tmux

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
@@ -11,8 +12,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,87 +23,166 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// mode is that of a file in an archive: the program comes first, and is all that is run.
-func mode(at int) fs.FileMode {
-	if at == 0 {
+// mode is that of a file in an archive: the program is all that is run.
+func mode(name string) fs.FileMode {
+	if base := path.Base(name); base == "holdfast" || base == "holdfast.exe" {
 		return 0o755
 	}
 	return 0o644
 }
 
-func (b *builder) writeTar(path, under string, texts []text) (err error) {
-	file, err := os.Create(path) //nolint:gosec // in the directory that was asked for
-	if err != nil {
-		return err
+// The names of files of a release end so: archives, bills of materials, and the image with its digest.
+const (
+	packed = ".tar.gz"
+	zipped = ".zip"
+	billed = ".cdx.json"
+	imaged = "_image.tar"
+	digest = "_image.digest"
+)
+
+func isArchive(name string) bool {
+	return strings.HasSuffix(name, packed) || strings.HasSuffix(name, zipped) || strings.HasSuffix(name, imaged)
+}
+
+// targetOf is the system that an archive is for, by its name.
+func targetOf(name string) (t target, ok bool) {
+	stem := strings.TrimSuffix(strings.TrimSuffix(name, zipped), packed)
+	parts := strings.Split(stem, "_")
+	if stem == name || len(parts) != 4 {
+		return target{}, false
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	compressed, err := gzip.NewWriterLevel(file, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	archive := tar.NewWriter(compressed)
-	for i, t := range texts {
-		header := &tar.Header{
-			Name: under + "/" + t.name, Mode: int64(mode(i)), Size: int64(len(t.content)), ModTime: b.date, Format: tar.FormatPAX,
-		}
+	return target{parts[2], parts[3]}, true
+}
+
+// writeFile writes a file of a release.
+func writeFile(path string, content []byte) error {
+	return os.WriteFile(path, content, 0o644) //nolint:gosec // for all to read, in the directory that was asked for
+}
+
+// packTar is an archive of tar, of which each file has the same date.
+func packTar(texts []text, date time.Time) ([]byte, error) {
+	var all bytes.Buffer
+	archive := tar.NewWriter(&all)
+	for _, t := range texts {
+		header := &tar.Header{Name: t.name, Mode: int64(mode(t.name)), Size: int64(len(t.content)), ModTime: date, Format: tar.FormatPAX}
 		if err := archive.WriteHeader(header); err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := archive.Write(t.content); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := archive.Close(); err != nil {
-		return err
+		return nil, err
 	}
-	return compressed.Close()
+	return all.Bytes(), nil
 }
 
-func (b *builder) writeZip(path, under string, texts []text) (err error) {
-	file, err := os.Create(path) //nolint:gosec // in the directory that was asked for
+// compress is gzip, without a name or a date.
+func compress(content []byte) ([]byte, error) {
+	var all bytes.Buffer
+	w, err := gzip.NewWriterLevel(&all, gzip.BestCompression)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	archive := zip.NewWriter(file)
-	for i, t := range texts {
-		header := &zip.FileHeader{Name: under + "/" + t.name, Method: zip.Deflate, Modified: b.date}
-		header.SetMode(mode(i))
+	if _, err := w.Write(content); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return all.Bytes(), nil
+}
+
+// packZip is an archive of zip, of which each file has the same date.
+func packZip(texts []text, date time.Time) ([]byte, error) {
+	var all bytes.Buffer
+	archive := zip.NewWriter(&all)
+	for _, t := range texts {
+		header := &zip.FileHeader{Name: t.name, Method: zip.Deflate, Modified: date}
+		header.SetMode(mode(t.name))
 		w, err := archive.CreateHeader(header)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := w.Write(t.content); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return archive.Close()
+	if err := archive.Close(); err != nil {
+		return nil, err
+	}
+	return all.Bytes(), nil
+}
+
+// unpack is what an archive has in it.
+func unpack(path string) ([]text, error) {
+	content, err := os.ReadFile(path) //nolint:gosec // in the directory that was asked for
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(path, zipped) {
+		return unpackZip(content)
+	}
+	var plain io.Reader = bytes.NewReader(content)
+	if strings.HasSuffix(path, packed) {
+		if plain, err = gzip.NewReader(plain); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	var all []text
+	for archive := tar.NewReader(plain); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, text{header.Name, content})
+	}
+}
+
+func unpackZip(content []byte) ([]text, error) {
+	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		return nil, err
+	}
+	var all []text
+	for _, entry := range archive.File {
+		content, err := fs.ReadFile(archive, entry.Name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text{entry.Name, content})
+	}
+	return all, nil
 }
 
 // writeChecksums writes SHA256SUMS, which sha256sum -c reads, of all files of a directory.
 func writeChecksums(dir string) error {
-	var sums strings.Builder
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error { //nolint:gosec // the directory that was asked for
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path) //nolint:gosec // the same
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), filepath.ToSlash(name))
-		return err
-	})
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums.String()), 0o644) //nolint:gosec // for all to read
+	var sums strings.Builder
+	for _, entry := range entries {
+		sum, err := sumOf(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%s  %s\n", sum, entry.Name())
+	}
+	return writeFile(filepath.Join(dir, checksums), []byte(sums.String()))
 }
 
-// writeMaterials writes the bill of materials of a binary, in the format of CycloneDX: the modules
-// that the linker says are in it.
-func (b *builder) writeMaterials(path string, info *buildinfo.BuildInfo, program []byte) (err error) {
+// materials is the bill of materials of a program, in the JSON of CycloneDX 1.6: the modules that the linker says are
+// in it.
+func materials(info *buildinfo.BuildInfo, program []byte, date time.Time) ([]byte, error) {
 	sum := sha256.Sum256(program)
 	main := component(info.Main.Path, info.Main.Version, hex.EncodeToString(sum[:]))
 	main.Type = cdx.ComponentTypeApplication
@@ -109,21 +191,18 @@ func (b *builder) writeMaterials(path string, info *buildinfo.BuildInfo, program
 	for _, dep := range info.Deps {
 		hash, err := sha256Of(dep.Sum)
 		if err != nil {
-			return fmt.Errorf("%s: %w", dep.Path, err)
+			return nil, fmt.Errorf("%s: %w", dep.Path, err)
 		}
 		c := component(dep.Path, dep.Version, hash)
 		components, direct = append(components, c), append(direct, c.BOMRef)
 	}
 	bom := cdx.NewBOM()
-	bom.Metadata = &cdx.Metadata{Timestamp: b.date.Format(time.RFC3339), Component: &main}
+	bom.Metadata = &cdx.Metadata{Timestamp: date.Format(time.RFC3339), Component: &main}
 	bom.Components = &components
 	bom.Dependencies = &[]cdx.Dependency{{Ref: main.BOMRef, Dependencies: &direct}}
-	file, err := os.Create(path) //nolint:gosec // in the directory that was asked for
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return cdx.NewBOMEncoder(file, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+	var all bytes.Buffer
+	err := cdx.NewBOMEncoder(&all, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6)
+	return all.Bytes(), err
 }
 
 // component is a module, with a SHA-256 if there is one.

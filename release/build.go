@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,7 +27,10 @@ const (
 	windows = "windows"
 )
 
-var targets = systems([]string{linux, "darwin", windows}, []string{"amd64", "arm64"})
+var (
+	archs   = []string{"amd64", "arm64"}
+	targets = systems([]string{linux, "darwin", windows}, archs)
+)
 
 // systems are all of these on all of those.
 func systems(oses, archs []string) (all []target) {
@@ -47,10 +51,11 @@ type builder struct {
 	work    string    // a directory for what is not kept
 	dir     string
 	env     []string
+	images  []platform // what the image has, of the systems that are built
 }
 
 // build builds the tool for some systems into a new directory: archives with the licences of
-// all that is in them, a bill of materials for each, completions, the manual page, checksums.
+// all that is in them, a bill of materials for each, an image for Linux, checksums.
 func (r *repository) build(ctx context.Context, version, dir string, targets []target) (err error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty", dir)
@@ -67,11 +72,11 @@ func (r *repository) build(ctx context.Context, version, dir string, targets []t
 		return err
 	}
 	fmt.Printf("building %s for %s/%s, for completions and the manual\n", version, runtime.GOOS, runtime.GOARCH)
-	native, err := b.binary(ctx, target{runtime.GOOS, runtime.GOARCH})
+	native, err := b.compile(ctx, target{runtime.GOOS, runtime.GOARCH})
 	if err != nil {
 		return err
 	}
-	texts, err := b.texts(ctx, native)
+	texts, err := b.texts(ctx, native.path)
 	if err != nil {
 		return err
 	}
@@ -81,10 +86,13 @@ func (r *repository) build(ctx context.Context, version, dir string, targets []t
 			return err
 		}
 	}
+	if err := b.writeImage(); err != nil {
+		return err
+	}
 	if err := writeChecksums(dir); err != nil {
 		return err
 	}
-	fmt.Printf("%s has it\n", dir)
+	fmt.Printf("%s is built, unsigned\n", dir)
 	return nil
 }
 
@@ -109,19 +117,33 @@ func (b *builder) prepare(ctx context.Context) error {
 	if err := b.repo.publish(ctx, b.version, date, proxy); err != nil {
 		return err
 	}
-	b.env, err = proxied(ctx, b.work, proxy)
+	env, err := proxied(ctx, b.work, proxy)
 	if err != nil {
 		return err
 	}
+	b.env = append(environment(), env...)
 	return os.MkdirAll(b.dir, 0o755) //nolint:gosec // for all to read
 }
 
-// proxied is an environment in which the go command finds our modules in a proxy, and the others
+// environment is this program's without what could change a build: the settings of Go, but for where it is and
+// what it caches, of cgo, and of the tool.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		switch name {
+		case "GOROOT", "GOTOOLCHAIN", "GOCACHE", "GOTMPDIR", "GOAUTH":
+			return false
+		}
+		return strings.HasPrefix(name, "GO") || strings.HasPrefix(name, "CGO_") || strings.HasPrefix(name, "HOLDFAST_")
+	})
+}
+
+// proxied are the variables with which the go command finds our modules in a proxy, and the others
 // where it finds them elsewhere, with directories of its own: what is published there is not
 // what will be. Nobody's checksum database knows our modules; the others' checksums are compared
 // with go.sum (checkSums).
 func proxied(ctx context.Context, work, proxy string) ([]string, error) {
-	known, err := output(ctx, work, nil, "go", "env", "GOMODCACHE", "GOPROXY")
+	known, err := output(ctx, work, nil, "", "go", "env", "GOMODCACHE", "GOPROXY")
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +155,21 @@ func proxied(ctx context.Context, work, proxy string) ([]string, error) {
 	}, nil
 }
 
-// binary builds the tool for a system, as go install does by its version.
-func (b *builder) binary(ctx context.Context, t target) (string, error) {
+// binary is the tool, built for one system.
+type binary struct {
+	path string
+	info *buildinfo.BuildInfo
+}
+
+// compile builds the tool for a system, as go install does by its version. It compares what that was built of with
+// go.sum, before anything runs it.
+func (b *builder) compile(ctx context.Context, t target) (binary, error) {
 	in := ours + "/" + tool + "/internal/cli"
-	env := append([]string{"GOOS=" + t.os, "GOARCH=" + t.arch, "CGO_ENABLED=0"}, b.env...)
-	_, err := output(ctx, b.work, env, "go", "install", "-trimpath", "-ldflags",
+	env := append(slices.Clone(b.env), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0")
+	_, err := output(ctx, b.work, env, "", "go", "install", "-trimpath", "-ldflags",
 		fmt.Sprintf("-s -w -X %s.commit=%s -X %s.date=%s", in, b.commit, in, b.date.Format(time.RFC3339)), ours+"/"+tool+"@"+b.version)
 	if err != nil {
-		return "", err
+		return binary{}, err
 	}
 	path := filepath.Join(b.work, "gopath", "bin")
 	if t.os != runtime.GOOS || t.arch != runtime.GOARCH {
@@ -150,7 +179,21 @@ func (b *builder) binary(ctx context.Context, t target) (string, error) {
 	if t.os == windows {
 		path += ".exe"
 	}
-	return path, checkStatic(path, t)
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return binary{}, err
+	}
+	// The one compresses what the other has compiled.
+	if built, here := goVersion(info.GoVersion), goVersion(runtime.Version()); built != here {
+		return binary{}, fmt.Errorf("the go on the PATH is %s, and this program is built with %s", built, here)
+	}
+	return binary{path, info}, errors.Join(b.checkSums(info), checkStatic(path, t))
+}
+
+// goVersion is a version of Go without its experiments.
+func goVersion(of string) string {
+	number, _, _ := strings.Cut(of, " ")
+	return number
 }
 
 // checkStatic fails if a binary for Linux needs anything that an empty image does not have.
@@ -179,9 +222,8 @@ type text struct {
 	content []byte
 }
 
-// texts are what the tool says of itself, and what else stands beside it. Those that packagers
-// want stand in the directory, too.
-func (b *builder) texts(ctx context.Context, binary string) ([]text, error) {
+// texts are what the tool says of itself, and what else goes with it.
+func (b *builder) texts(ctx context.Context, program string) ([]text, error) {
 	var all []text
 	for _, made := range []struct{ name, command string }{
 		{"completions/holdfast.bash", "completion bash"},
@@ -189,15 +231,8 @@ func (b *builder) texts(ctx context.Context, binary string) ([]text, error) {
 		{"completions/holdfast.fish", "completion fish"},
 		{"man/holdfast.1", "man"},
 	} {
-		out, err := output(ctx, b.work, nil, binary, strings.Fields(made.command)...)
+		out, err := output(ctx, b.work, b.env, "", program, strings.Fields(made.command)...)
 		if err != nil {
-			return nil, err
-		}
-		path := filepath.Join(b.dir, filepath.FromSlash(made.name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // for all to read
-			return nil, err
-		}
-		if err := os.WriteFile(path, []byte(out), 0o644); err != nil { //nolint:gosec // for all to read
 			return nil, err
 		}
 		all = append(all, text{made.name, []byte(out)})
@@ -214,34 +249,49 @@ func (b *builder) texts(ctx context.Context, binary string) ([]text, error) {
 
 // buildFor builds for one system.
 func (b *builder) buildFor(ctx context.Context, t target, texts []text) error {
-	path, err := b.binary(ctx, t)
+	built, err := b.compile(ctx, t)
 	if err != nil {
 		return err
 	}
-	info, err := buildinfo.ReadFile(path)
+	licences, err := b.licences(ctx, built.info)
 	if err != nil {
 		return err
 	}
-	if err := b.checkSums(info); err != nil {
-		return err
-	}
-	licences, err := b.licences(ctx, info)
+	content, err := os.ReadFile(built.path)
 	if err != nil {
 		return err
 	}
-	program, err := os.ReadFile(path) //nolint:gosec // what has just been built
+	bill, err := materials(built.info, content, b.date)
 	if err != nil {
 		return err
 	}
 	name := "holdfast_" + b.version + "_" + t.String()
-	if err := b.writeMaterials(filepath.Join(b.dir, name+".cdx.json"), info, program); err != nil {
+	if err := writeFile(filepath.Join(b.dir, name+billed), bill); err != nil {
 		return err
 	}
-	texts = append([]text{{filepath.Base(path), program}, {"THIRD-PARTY-LICENSES", licences}}, texts...)
-	if t.os == windows {
-		return b.writeZip(filepath.Join(b.dir, name+".zip"), name, texts)
+	texts = append([]text{{filepath.Base(built.path), content}, {"THIRD-PARTY-LICENSES", licences}}, texts...)
+	if t.os == linux {
+		b.images = append(b.images, platform{t.arch, texts})
 	}
-	return b.writeTar(filepath.Join(b.dir, name+".tar.gz"), name, texts)
+	var below []text
+	for _, t := range texts {
+		below = append(below, text{name + "/" + t.name, t.content})
+	}
+	if t.os == windows {
+		archive, err := packZip(below, b.date)
+		if err != nil {
+			return err
+		}
+		return writeFile(filepath.Join(b.dir, name+zipped), archive)
+	}
+	archive, err := packTar(below, b.date)
+	if err != nil {
+		return err
+	}
+	if archive, err = compress(archive); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(b.dir, name+packed), archive)
 }
 
 // checkSums compares what was built with the go.sum of the tool.
@@ -262,7 +312,7 @@ func (b *builder) checkSums(info *buildinfo.BuildInfo) error {
 // licences are those of the modules that a binary has parts of: they want to go with it.
 func (b *builder) licences(ctx context.Context, info *buildinfo.BuildInfo) ([]byte, error) {
 	var all strings.Builder
-	goroot, err := output(ctx, b.work, nil, "go", "env", "GOROOT")
+	goroot, err := output(ctx, b.work, b.env, "", "go", "env", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +344,7 @@ func (b *builder) licences(ctx context.Context, info *buildinfo.BuildInfo) ([]by
 		if b.repo.has(dep.Path) {
 			continue
 		}
-		dir, err := output(ctx, b.work, b.env, "go", "mod", "download", "-json", dep.Path+"@"+dep.Version)
+		dir, err := output(ctx, b.work, b.env, "", "go", "mod", "download", "-json", dep.Path+"@"+dep.Version)
 		if err != nil {
 			return nil, err
 		}

@@ -28,18 +28,15 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// check says everything that keeps the tree from being released as a version.
-func (r *repository) check(ctx context.Context, version string) error {
-	var wrong []error
-	note := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	changed, err := r.changed(ctx)
-	if err != nil {
-		return err
+// check says everything that keeps the tree from being released as a version, signed by a key.
+func (r *repository) check(ctx context.Context, version, key string) error {
+	wrong := r.checkModules(version)
+	if _, _, err := r.clean(ctx); err != nil {
+		wrong = append(wrong, err)
 	}
-	if changed != "" {
-		note("there are changes that are not committed:\n%s", changed)
+	if err := r.checkKey(ctx, key); err != nil {
+		wrong = append(wrong, err)
 	}
-	wrong = append(wrong, r.checkModules(version)...)
 	if err := r.checkImports(ctx); err != nil {
 		wrong = append(wrong, err)
 	}
@@ -52,7 +49,7 @@ func (r *repository) check(ctx context.Context, version string) error {
 	}
 	for _, m := range r.published() {
 		if slices.Contains(strings.Fields(tags), m.tag(version)) {
-			note("the tag %s exists already", m.tag(version))
+			wrong = append(wrong, fmt.Errorf("the tag %s exists already", m.tag(version)))
 		}
 	}
 	return errors.Join(wrong...)
@@ -149,22 +146,4 @@ func (r *repository) checkTexts(version string) error {
 		}
 	}
 	return errors.Join(wrong...)
-}
-
-// tag tags the commit that is checked out, once for each published module: with all tags, or none.
-func (r *repository) tag(ctx context.Context, version string) error {
-	if err := r.check(ctx, version); err != nil {
-		return err
-	}
-	var names []string
-	var transaction strings.Builder
-	for _, m := range r.published() {
-		names = append(names, m.tag(version))
-		fmt.Fprintf(&transaction, "create refs/tags/%s HEAD\n", m.tag(version))
-	}
-	if err := r.updateRefs(ctx, transaction.String()); err != nil {
-		return err
-	}
-	fmt.Printf("tagged %s\nnothing is pushed; to publish:\n\n    git push origin HEAD %s\n", strings.Join(names, " "), strings.Join(names, " "))
-	return nil
 }

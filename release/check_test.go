@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,7 +25,9 @@ func TestVersions(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {"tag"}, {"build", "v1.2.3"}, {"publish", "v1.2.3"}, {"pin", "v1.2.3", "x"}} {
+	for _, args := range [][]string{
+		nil, {"make"}, {"build", "v1.2.3"}, {"make", "v1.2.3"}, {"verify", "v1.2.3"}, {"publish", "v1.2.3"}, {"pin", "v1.2.3", "x"}, {"check", "v1.2.3", "x"},
+	} {
 		if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), "usage") {
 			t.Errorf("%q: %v", args, err)
 		}
@@ -52,15 +55,21 @@ func TestPin(t *testing.T) {
 // TestCheckAndTag finds each thing that is wrong, and then tags, once.
 func TestCheckAndTag(t *testing.T) {
 	t.Parallel()
-	repo := scratch(t)
+	repo, key := scratch(t), newKey(t)
+	announce(t, repo.dir, key)
+	commit(t, repo.dir)
 	const version = "v0.3.0"
 	refused := func(whatFor string) {
 		t.Helper()
 		repo = reopen(t, repo.dir)
-		for _, try := range []error{repo.check(t.Context(), version), repo.tag(t.Context(), version)} {
+		dist := filepath.Join(t.TempDir(), "dist")
+		for _, try := range []error{repo.check(t.Context(), version, key), repo.make(t.Context(), version, dist, key, nil)} {
 			if try == nil || !strings.Contains(try.Error(), whatFor) {
 				t.Errorf("%v, want %q", try, whatFor)
 			}
+		}
+		if _, err := os.Stat(dist); err == nil {
+			t.Error("it builds what it refuses")
 		}
 	}
 	refused("goredisdriver/go.mod requires " + ours + " v0.0.0")
@@ -100,11 +109,22 @@ func TestCheckAndTag(t *testing.T) {
 	}
 	command(t, repo.dir, nil, "git", "tag", "-d", "goredisdriver/"+version)
 	repo = reopen(t, repo.dir)
-	if err := repo.tag(t.Context(), version); err != nil {
+	if err := repo.check(t.Context(), version, key); err != nil {
 		t.Fatal(err)
+	}
+	hash, _, err := repo.clean(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"v0.3.0", "goredisdriver/v0.3.0"}
+	if names, err := repo.tag(t.Context(), version, hash, key); err != nil || !slices.Equal(names, want) {
+		t.Fatal(names, err)
 	}
 	if tags := command(t, repo.dir, nil, "git", "tag"); tags != "goredisdriver/v0.3.0\nv0.3.0\n" {
 		t.Errorf("the tags are %q", tags)
+	}
+	if _, err := repo.tag(t.Context(), version, hash, key); err == nil {
+		t.Error("it tags twice")
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -208,33 +207,4 @@ func crontab(t *testing.T, page string) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// TestDockerfile builds the binary of the image as the image does, but for the place.
-func TestDockerfile(t *testing.T) {
-	repo := here(t)
-	text := strings.ReplaceAll(read(t, repo.dir, "Dockerfile"), "\\\n", "")
-	_, line, ok := strings.Cut(text, "\nRUN ")
-	line, _, _ = strings.Cut(line, "\n")
-	binary := filepath.Join(t.TempDir(), "holdfast")
-	if !ok || !strings.Contains(line, " -o /holdfast ") {
-		t.Fatalf("the Dockerfile builds nothing: %q", line)
-	}
-	command(t, repo.dir, []string{"TARGETOS=linux", "TARGETARCH=" + runtime.GOARCH, "VERSION=v1.2.3", "COMMIT=0123abcd", "DATE="},
-		"sh", "-c", strings.Replace(line, " -o /holdfast ", " -o "+binary+" ", 1))
-	if err := checkStatic(binary, target{"linux", runtime.GOARCH}); err != nil {
-		t.Error(err)
-	}
-	if runtime.GOOS != "linux" {
-		return
-	}
-	said := command(t, t.TempDir(), nil, binary, "version")
-	if want := "holdfast v1.2.3, commit 0123abcd, go"; !strings.HasPrefix(said, want) {
-		t.Errorf("it says %q, want %q", said, want)
-	}
-	for _, want := range []string{"FROM scratch\n", "ca-certificates.crt", "USER 65532", "COPY --from=build /holdfast "} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the Dockerfile does not have %q", want)
-		}
-	}
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +16,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	cdx "github.com/CycloneDX/cyclonedx-go"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -199,7 +194,7 @@ func quickstart(t *testing.T, env []string, text string, modules ...string) (pro
 		append([]string{"get"}, modules...),
 		{"build", "-trimpath", "-o", "quickstart", "."},
 	} {
-		if _, err := output(t.Context(), dir, env, "go", args...); err != nil {
+		if _, err := output(t.Context(), dir, append(os.Environ(), env...), "", "go", args...); err != nil {
 			return "", err
 		}
 	}
@@ -255,155 +250,6 @@ func changed(t *testing.T, text string, pairs ...string) string {
 		text = strings.ReplaceAll(text, pair[0], pair[1])
 	}
 	return text
-}
-
-// TestBuild builds what a release has, for this system.
-func TestBuild(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("an archive of another kind")
-	}
-	const version = "v0.0.0-test"
-	repo := here(t)
-	dir := filepath.Join(t.TempDir(), "dist")
-	native := target{runtime.GOOS, runtime.GOARCH}
-	if err := repo.build(t.Context(), version, dir, []target{native}); err != nil {
-		t.Fatal(err)
-	}
-	if err := repo.build(t.Context(), version, dir, nil); err == nil || !strings.Contains(err.Error(), "not empty") {
-		t.Errorf("a second time: %v", err)
-	}
-	name := "holdfast_" + version + "_" + native.String()
-	files := unpack(t, filepath.Join(dir, name+".tar.gz"))
-	for _, want := range []string{
-		"holdfast", "LICENSE", "NOTICE", "CHANGELOG.md", "THIRD-PARTY-LICENSES",
-		"man/holdfast.1", "completions/holdfast.bash", "completions/_holdfast", "completions/holdfast.fish",
-	} {
-		if len(files[name+"/"+want]) == 0 {
-			t.Errorf("there is no %s", want)
-		}
-	}
-	for _, want := range []string{"github.com/redis/go-redis/v9 v", "Go go1."} {
-		if !strings.Contains(files[name+"/THIRD-PARTY-LICENSES"], want) {
-			t.Errorf("the licences do not have that of %s", want)
-		}
-	}
-
-	binary := filepath.Join(t.TempDir(), "holdfast")
-	if err := os.WriteFile(binary, []byte(files[name+"/holdfast"]), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	hash, date, err := repo.commit(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := command(t, dir, nil, binary, "version")
-	if !strings.HasPrefix(said, "holdfast "+version+", commit "+hash) || !strings.Contains(said, ", date "+date+", ") {
-		t.Errorf("it says %q", said)
-	}
-	checkMaterials(t, filepath.Join(dir, name+".cdx.json"), version, files[name+"/holdfast"])
-	checkChecksums(t, dir)
-	checkSecrets(t, dir, files, repo.dir)
-}
-
-// secrets are what the environment of a build may have, and nothing that it makes.
-var secrets = map[string]string{
-	"HOLDFAST_REDIS":           "redis://release:kittiwake@127.0.0.1:1",
-	"HOLDFAST_REDIS_PASSWORD":  "guillemot",
-	"HOLDFAST_DASHBOARD_TOKEN": "razorbill-razorbill",
-	"GITHUB_TOKEN":             "storm-petrel",
-}
-
-func TestMain(m *testing.M) {
-	for name, value := range secrets {
-		if err := os.Setenv(name, value); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(m.Run())
-}
-
-// checkSecrets finds none of the environment in what a release has, nor where it was built.
-func checkSecrets(t *testing.T, dir string, archived map[string]string, place string) {
-	t.Helper()
-	files := maps.Clone(archived)
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			files[path] = read(t, path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range files {
-		for _, secret := range append(slices.Collect(maps.Values(secrets)), "kittiwake", place) {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s has %q in it", name, secret)
-			}
-		}
-	}
-}
-
-// checkMaterials reads a bill of materials.
-func checkMaterials(t *testing.T, path, version, program string) {
-	t.Helper()
-	var bom cdx.BOM
-	if err := cdx.NewBOMDecoder(strings.NewReader(read(t, path)), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
-		t.Fatal(err)
-	}
-	main := bom.Metadata.Component
-	if main.Version != version || (*main.Hashes)[0].Value != fmt.Sprintf("%x", sha256.Sum256([]byte(program))) {
-		t.Errorf("it is one of %v", main)
-	}
-	for _, want := range []string{"pkg:golang/" + ours + "@" + version, "pkg:golang/github.com/redis/go-redis/v9@v", "pkg:golang/std@1."} {
-		if !slices.ContainsFunc(*bom.Components, func(c cdx.Component) bool { return strings.HasPrefix(c.PackageURL, want) }) {
-			t.Errorf("the bill of materials does not have %s", want)
-		}
-	}
-}
-
-// checkChecksums compares SHA256SUMS with the files.
-func checkChecksums(t *testing.T, dir string) {
-	t.Helper()
-	n := 0
-	for line := range strings.Lines(read(t, dir, "SHA256SUMS")) {
-		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
-		if got := fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, dir, name)))); got != sum {
-			t.Errorf("the checksum of %s is %s, not %s", name, got, sum)
-		}
-		n++
-	}
-	if n != 6 { // archive, materials, three completions, manual
-		t.Errorf("there are %d checksums", n)
-	}
-}
-
-func unpack(t *testing.T, path string) map[string]string {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	plain, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for archive := tar.NewReader(plain); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[header.Name] = string(content)
-	}
 }
 
 // TestStatic finds a program that is not: the dynamic loader says so.

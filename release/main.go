@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-var errUsage = errors.New(`usage: release pin|check|tag VERSION
-       release build VERSION DIR
+var errUsage = errors.New(`usage: release pin|check VERSION
+       release make|build|image|verify VERSION DIR
 VERSION is written as v1.2.3 or v1.2.3-rc.1`)
 
 func main() {
@@ -23,11 +23,17 @@ func main() {
 	}
 }
 
+// directories is how many arguments a command has after the version.
+var directories = map[string]int{"pin": 0, "check": 0, "make": 1, "build": 1, "image": 1, "verify": 1}
+
 func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
 		return errUsage
 	}
 	command, version, rest := args[0], args[1], args[2:]
+	if n, ok := directories[command]; !ok || len(rest) != n {
+		return errUsage
+	}
 	if err := checkVersion(version); err != nil {
 		return err
 	}
@@ -35,15 +41,19 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case command == "pin" && len(rest) == 0:
+	key := os.Getenv("RELEASE_KEY")
+	switch command {
+	case "pin":
 		return repo.pin(version)
-	case command == "check" && len(rest) == 0:
-		return repo.check(ctx, version)
-	case command == "build" && len(rest) == 1:
+	case "check":
+		return repo.check(ctx, version, key)
+	case "make":
+		return repo.make(ctx, version, rest[0], key, targets)
+	case "build":
 		return repo.build(ctx, version, rest[0], targets)
-	case command == "tag" && len(rest) == 0:
-		return repo.tag(ctx, version)
+	case "image":
+		return repo.build(ctx, version, rest[0], systems([]string{linux}, archs))
+	default:
+		return repo.verify(ctx, version, rest[0])
 	}
-	return errUsage
 }

@@ -175,7 +175,7 @@ func (r *repository) owner(path string) mod {
 
 // commit is what is checked out: its hash and its date.
 func (r *repository) commit(ctx context.Context) (hash, date string, err error) {
-	out, err := git(ctx, r.dir, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
+	out, err := git(ctx, r.dir, "log", "-1", "--no-show-signature", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
 	if err != nil {
 		return "", "", err
 	}
@@ -183,31 +183,39 @@ func (r *repository) commit(ctx context.Context) (hash, date string, err error) 
 	return hash, date, nil
 }
 
-// changed says what is not committed.
+// clean is commit, and fails if anything is not committed.
+func (r *repository) clean(ctx context.Context) (hash, date string, err error) {
+	changed, err := r.changed(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	if changed != "" {
+		return "", "", fmt.Errorf("there are changes that are not committed:\n%s", changed)
+	}
+	return r.commit(ctx)
+}
+
+// changed says what is not committed, whatever the configuration of git hides.
 func (r *repository) changed(ctx context.Context) (string, error) {
-	out, err := git(ctx, r.dir, "status", "--porcelain")
+	out, err := git(ctx, r.dir, "status", "--porcelain", "--untracked-files=all")
 	return strings.TrimRight(out, "\n"), err
 }
 
-// git runs git, in UTC, and returns what it prints.
+// git runs git, in UTC and without replaced objects, and returns what it prints.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	return output(ctx, dir, []string{"TZ=UTC"}, "git", args...)
+	return gitWith(ctx, dir, "", args...)
 }
 
-// updateRefs changes references, all or none.
-func (r *repository) updateRefs(ctx context.Context, transaction string) error {
-	cmd := exec.CommandContext(ctx, "git", "update-ref", "--stdin")
-	cmd.Dir, cmd.Stdin = r.dir, strings.NewReader(transaction)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("git update-ref: %w\n%s", err, out)
-	}
-	return nil
+// gitWith is git with a standard input.
+func gitWith(ctx context.Context, dir, input string, args ...string) (string, error) {
+	return output(ctx, dir, append(os.Environ(), "TZ=UTC", "GIT_NO_REPLACE_OBJECTS=1"), input, "git", args...)
 }
 
-// output runs a command and returns what it prints. Its error has what it says of a failure.
-func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git, go, and what go has built
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+// output runs a command with a standard input and returns what it prints. A nil environment is this program's.
+// The error has what the command says of a failure.
+func output(ctx context.Context, dir string, env []string, input, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git, ssh-keygen, go, and what go has built
+	cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(input)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -41,6 +41,7 @@ func scratch(t *testing.T) *repository {
 		"README.md":               "# holdfast\n",
 		"README.zh-CN.md":         "# holdfast\n",
 		"LICENSE":                 "free\n",
+		"SECURITY.md":             "# Security\n",
 		".gitignore":              "/ignored\n",
 		"goredisdriver/LICENSE":   "also free\n",
 	} {
@@ -57,6 +58,28 @@ func scratch(t *testing.T) *repository {
 	return reopen(t, dir)
 }
 
+// newKey makes a key that signs.
+func newKey(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "key")
+	command(t, "", nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path)
+	return path
+}
+
+// announce has a repository say that a key signs its releases, as the owner does by what CONTRIBUTING.md says.
+func announce(t *testing.T, dir, key string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "release"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, "holdfast-releases namespaces=\"git,file\" "+read(t, key+".pub"), dir, "release", "allowed_signers")
+	mark, err := fingerprint(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, read(t, dir, "SECURITY.md")+mark+"\n", dir, "SECURITY.md")
+}
+
 func reopen(t *testing.T, dir string) *repository {
 	t.Helper()
 	repo, err := open(t.Context(), dir)
@@ -69,7 +92,7 @@ func reopen(t *testing.T, dir string) *repository {
 func commit(t *testing.T, dir string) {
 	t.Helper()
 	command(t, dir, nil, "git", "add", "-A")
-	command(t, dir, nil, "git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "test")
+	command(t, dir, nil, "git", "commit", "-q", "-m", "test")
 }
 
 // command runs a command, and returns what it prints.
