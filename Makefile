@@ -210,7 +210,7 @@ fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: s
 # What a server has a part in: conformance, topologies, TLS, access rights.
 ON_SERVERS := servers topology rights
 ALL_servers := TestConformance TestMutexOptions TestRWMutex TestSemaphore TestL17 TestMultiLock TestRedLock TestL6 TestHoldsOfProcesses \
-	TestWritesRefused
+	TestWritesRefused TestMemoryFull
 ALL_topology := TestReplicaAck TestTLS TestCluster TestSentinel
 ALL_rights := TestACL
 SHORT_servers := TestConformance TestMutexOptions TestSemaphoreConformance TestWritesRefused

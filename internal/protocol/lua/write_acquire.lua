@@ -87,7 +87,7 @@ if count == '0' and some > 0 then
   if holder or hint then
     if ARGV[9] ~= '0' and (not first or first == owner or redis.call('EXISTS', KEYS[2]) == 0) then
       local set = redis.pcall('SET', KEYS[2], owner, 'PX', ARGV[9])
-      if set.err and string.sub(set.err, 1, 3) ~= 'OOM' then -- it can wait without
+      if set.err and not string.find(set.err, 'OOM ', 1, true) then -- it can wait without; Redis 6.0 puts the line in front
         return set
       end
     end
