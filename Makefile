@@ -21,7 +21,7 @@ SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 # The packages that test/kit is for: those under fake time compute on one processor, the others mostly wait.
 FAKE_TIME     := hold owner handover line fair rw permits multi stress scale
-REAL_TIME     := scripts servers topology rights docs
+REAL_TIME     := scripts servers topology rights neighbours docs
 TESTS         := $(FAKE_TIME:%=test/%) $(REAL_TIME:%=test/%)
 # Tests wait more than they compute. Three lanes run beside each other: test-fake two packages at a time, then the tool, then
 # test-third; test-real one at a time, which takes as long; test-rest two, those of SLOW_FIRST first and in this order. With
@@ -207,15 +207,17 @@ fuzz: ## fuzz every target for so long each: make fuzz FOR=10m
 fuzz-short: ## fuzz with 1,000 inputs each, without a look at what is covered: so it is compiled as the tests are
 	@$(if $(RACE),env CGO_ENABLED=1) tools/fuzz 1000x $(RACE) -ldflags=-w
 
-# What a server has a part in: conformance, topologies, TLS, access rights.
-ON_SERVERS := servers topology rights
+# What a server has a part in: conformance, topologies, TLS, access rights, attacks.
+ON_SERVERS := servers topology rights neighbours
 ALL_servers := TestConformance TestMutexOptions TestRWMutex TestSemaphore TestL17 TestMultiLock TestRedLock TestL6 TestHoldsOfProcesses \
 	TestWritesRefused TestMemoryFull
 ALL_topology := TestReplicaAck TestTLS TestCluster TestSentinel
 ALL_rights := TestACL
+ALL_neighbours := Test
 SHORT_servers := TestConformance TestMutexOptions TestSemaphoreConformance TestWritesRefused
 SHORT_topology := TestCluster$$
 SHORT_rights := TestACLPing
+SHORT_neighbours := TestNeighbour
 WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap
 SHORT_DRIVERS := TestServers/^Single$$ TestServers/^Cluster$$/^default$$
 # valkeydriver is made of rueidisdriver, so each server tries one of them.

@@ -24,6 +24,7 @@
 //	topology  clusters, slots that move, replicas, Sentinel, TLS
 //	scripts   the scripts of the line, each asked directly; on the server in memory, too
 //	rights    what a user of Redis must be allowed, and hostile input
+//	neighbours  what a tenant that shares the server can do to others, and a hostile server to its clients
 //
 // On the text of the repository:
 //
