@@ -13,6 +13,7 @@ const (
 	multi     = "test/multi"
 	owner     = "test/owner"
 	permits   = "test/permits"
+	rights    = "test/rights"
 	rw        = "test/rw"
 	scripts   = "test/scripts"
 	servers   = "test/servers"
@@ -449,6 +450,16 @@ var mutants = []mutant{
 		name: "read-write: dead readers keep writers out", in: "rw.lua", suite: tests(rw, "TestP6_CrashedReadersAreDropped"),
 		old: "count = 0\n",
 		new: "ttl = 1\n",
+	},
+	{
+		name: "read-write: an argument keeps the server busy", in: "rw.lua", suite: tests(rights, "TestHostileArguments"),
+		old: "n = math.max(0, math.min(n, unspent))",
+		new: "n = math.max(0, n)",
+	},
+	{
+		name: "permits: an argument keeps the server busy", in: "permits_renew.lua", suite: tests(rights, "TestHostileArguments"),
+		old: "n < #ARGV - p",
+		new: "true",
 	},
 	{
 		name: "read-write: a lost writer stays beside its longer read", in: "side.forget", suite: simulation("readwrite", "-class", "a"),
@@ -932,8 +943,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "permit line: a try before waiting takes what is left to others", in: "permits_acquire.lua", suite: tests(scripts, "TestPermitsLeaveOne"),
-		old: "(number ~= '' or me == '1')",
-		new: "number ~= ''",
+		old: "(number or me == '1')",
+		new: "number",
 	},
 	{
 		name: "permit line: who has had permits otherwise stands there still", in: "permits_acquire.lua", suite: tests(scripts, "TestPermitsAreGrantedOnce"),

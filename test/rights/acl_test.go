@@ -222,7 +222,7 @@ func (l *life) taken(lock kit.AnyLock) (giveBack func()) {
 }
 
 // turn takes a lock and gives it back.
-func turn(lock kit.AnyLock) <-chan error {
+func turn(lock holdfast.Locker) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- given(lock.Lock(background)) }()
 	return done

@@ -45,7 +45,8 @@ end
 -- from line: step_out
 -- from permits: free, lined, theirs, expired, whole, store, IDS, serve
 -- from semaphore_next: reservation, wanted, hold_back, stand_next, stand_down
-local me, number, grant, scattered = string.match(ARGV[5], '^(%S+) ?(%S*) ?(%d*) ?(%d*)$')
+local me, ask = string.match(ARGV[5], '^(%S+) ?(.*)$')
+local number, grant, scattered = string.match(ask, '^(%S+) (%d+) (%d)$') -- one pattern for both would take the fourth power of the length
 local n = #ARGV - 5
 -- count_missing says how many of its permits are not held, and take has them held. One that comes late, and does not say who it is, may
 -- stand in line meanwhile, and be served there like any other.
@@ -69,7 +70,7 @@ end
 local missing = count_missing()
 local stay = theirs > 0 and 1 or 0
 local mine, open = false, true
-local leaves = (number ~= '' or me == '1') and stay or 0 -- else it is one of those to whom something is left
+local leaves = (number or me == '1') and stay or 0 -- else it is one of those to whom something is left
 if crowd and missing > 0 then
   if reservation(KEYS[3]) == ARGV[6] and free - missing >= leaves then -- they have been kept for it, in line or not
     mine, free = true, free - missing
@@ -100,7 +101,7 @@ if missing > 0 and not mine and not (open and free - missing >= kept + leaves) t
   end
   store()
   local place, new, listens = nil, 0, 0
-  if lined and number ~= '' then
+  if lined and number then
     -- from line: FIRST, take_place, note_ask
     local often
     place, new, often = take_place(me)

@@ -26,6 +26,9 @@ local reply = {1, at}
 local p = 4
 for i, key in ipairs(KEYS) do
   local ttl, n = tonumber(ARGV[p]), tonumber(ARGV[p + 1])
+  if not (n >= 0 and n < #ARGV - p) then
+    return redis.error_reply('ERR fewer permits are named than the arguments say')
+  end
   local expiry, held, first, last = at + ttl, 0, never, at
   local short, answer = {}, {'', '', '', ''}
   for j = p + 2, p + 1 + n do

@@ -54,15 +54,24 @@ local function reads(key, owner)
   return #count < 6 and string.match(count, '^[1-9]%d*$') and tonumber(count) or 0
 end
 
+-- spend returns how many of n keys of read holds the script may still use. All counts of a script come to less, unless
+-- somebody has written larger ones to Redis, or into an argument: these must not keep the server busy.
+local unspent = 200000
+local function spend(n)
+  n = math.max(0, math.min(n, unspent))
+  unspent = unspent - n
+  return n
+end
+
 -- reading says how often the owner reads, and for how many ms at least one of
 -- these holds lives, and whether that is sure. A count whose keys have all expired
--- is 0 if it is ours.
+-- is 0 if it is ours, and if the script may still look at all of them.
 -- from common: ours
--- from rw: read_key, grace, reads
+-- from rw: read_key, grace, reads, spend
 local function reading(key, prefix, owner)
   local count = reads(key, owner)
-  local ttl = 0
-  for i = 1, count do
+  local looks, ttl = spend(count), 0
+  for i = 1, looks do
     local read = read_key(prefix, owner, i)
     local left = redis.call('PTTL', read)
     if left == -1 then
@@ -72,7 +81,7 @@ local function reading(key, prefix, owner)
     end
     ttl = math.max(ttl, left)
   end
-  if ttl == 0 and count > 0 and not ours(owner) then
+  if ttl == 0 and count > 0 and not (ours(owner) and looks == count) then
     local lives = redis.call('PTTL', key)
     return count, lives > 0 and math.min(lives, grace) or grace, false
   elseif ttl == 0 then
@@ -83,10 +92,10 @@ end
 
 -- keep_reads makes the owner, who has read from times, read count times, for at
 -- least ttl. Keys beyond from are left from a lock that is gone.
--- from rw: read_key
+-- from rw: read_key, spend
 local function keep_reads(key, prefix, owner, from, count, ttl)
   redis.call('HSET', key, owner, count)
-  for i = 1, count do
+  for i = 1, spend(count) do
     local read = read_key(prefix, owner, i)
     if i > from or redis.call('PTTL', read) < tonumber(ttl) then
       redis.call('SET', read, '1', 'PX', ttl)
@@ -95,9 +104,9 @@ local function keep_reads(key, prefix, owner, from, count, ttl)
 end
 
 -- drop_reads ends the owner's read holds from the first to the last of these.
--- from rw: read_key
+-- from rw: read_key, spend
 local function drop_reads(prefix, owner, first, last)
-  for i = first, last do
+  for i = first, first + spend(last - first + 1) - 1 do
     redis.call('DEL', read_key(prefix, owner, i))
   end
 end

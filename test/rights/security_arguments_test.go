@@ -1,0 +1,219 @@
+package rights
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/testclient"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// A user without EVAL can run the library's scripts with any keys and arguments. These tests hold that none of them keeps the
+// server busy.
+
+// endless are arguments that a loop might count to, and one at which a pattern with several optional parts tries every division.
+var endless = []string{"1000000000000000", "-1000000000000000", "inf", strings.Repeat("1", 4000) + "\n"}
+
+// tampering is a driver that sends each call of a client again and again before the call itself: each time with another argument
+// replaced by one of endless. What that writes is taken back.
+type tampering struct {
+	driver.Driver
+	*tamperer
+}
+
+// tamperer tampers with the calls of all clients of one server.
+type tamperer struct {
+	t   *testing.T
+	rdb *redis.Client
+
+	mu   sync.Mutex
+	sent map[string]int // how often a script was tampered with
+}
+
+// sameScript is how many calls of a script are tampered with: they meet several states.
+const sameScript = 6
+
+func (d tampering) Eval(ctx context.Context, call driver.Call) (any, error) {
+	d.mu.Lock() // what others write meanwhile would be taken back, too
+	defer d.mu.Unlock()
+	d.tamper(call)
+	return d.Driver.Eval(context.WithoutCancel(ctx), call) // the attempt's time may be over
+}
+
+// tamper sends the call's variants. mu is held.
+func (d *tamperer) tamper(call driver.Call) {
+	if d.sent[call.Script.SHA()]++; d.sent[call.Script.SHA()] > sameScript || d.t.Failed() {
+		return
+	}
+	before := d.snapshot()
+	for i := range call.Args {
+		for _, odd := range endless {
+			command := []any{"EVAL", call.Script.Source(), len(call.Keys)}
+			for _, key := range call.Keys {
+				command = append(command, key)
+			}
+			for j, arg := range call.Args {
+				if i == j {
+					arg = odd
+				}
+				command = append(command, arg)
+			}
+			err := d.rdb.Do(background, command...).Err()
+			var answered redis.Error
+			if err != nil && !errors.As(err, &answered) || redis.HasErrorPrefix(err, "BUSY") {
+				d.t.Errorf("%s with ARGV[%d] %.20q keeps the server busy: %v", call.Script.Name(), i+1, odd, err)
+				return
+			}
+			d.restore(before)
+		}
+	}
+}
+
+// entry is a key as RESTORE takes it.
+type entry struct {
+	dump string
+	ttl  time.Duration
+}
+
+func (d *tamperer) snapshot() map[string]entry {
+	d.t.Helper()
+	all := map[string]entry{}
+	for _, key := range d.rdb.Keys(background, "*").Val() {
+		e := entry{d.rdb.Dump(background, key).Val(), max(0, d.rdb.PTTL(background, key).Val())}
+		if e.dump != "" { // else it has just expired
+			all[key] = e
+		}
+	}
+	return all
+}
+
+func (d *tamperer) restore(all map[string]entry) {
+	d.t.Helper()
+	pipe := d.rdb.TxPipeline()
+	pipe.FlushAll(background)
+	for key, e := range all {
+		pipe.Restore(background, key, e.ttl, e.dump)
+	}
+	if _, err := pipe.Exec(background); err != nil {
+		d.t.Errorf("the keys cannot be restored: %v", err)
+	}
+}
+
+// TestHostileArguments tampers with the calls of each kind. Each has a server of its own, which the tampering empties.
+func TestHostileArguments(t *testing.T) {
+	t.Parallel()
+	for _, k := range kit.Kinds {
+		t.Run(k.Name, func(t *testing.T) {
+			a, b := tampered(t)
+			l, other := k.Lock(a, "x"), k.Against(b, "x")
+			h := kit.Must(t)(l.Lock(background))
+			if k.Nests {
+				kit.Unlock(t, kit.Must(t)(l.Lock(h.Context())))
+			}
+			waiter, gone := turn(other), errorOf(other.Lock(background, briefly))
+			kit.WantError(t, gone, holdfast.ErrLocked)
+			_, err := l.Inspect(background)
+			kit.OK(t, err, h.Extend(background, time.Hour))
+			owner, err := h.Detach()
+			kit.OK(t, err)
+			h = kit.Must(t)(l.Adopt(background, owner))
+			kit.OK(t, h.Unlock(), <-waiter)
+			if !k.Shared() {
+				kit.OK(t, given(l.Lock(background, holdfast.MinHold(time.Millisecond))))
+			}
+			h = kit.Must(t)(l.Lock(background))
+			kit.OK(t, kit.ErrOf(l.ForceUnlock(background)))
+			_ = h.Unlock() // it is lost
+		})
+	}
+	t.Run("permits", func(t *testing.T) {
+		a, b := tampered(t)
+		s, other := a.NewPermitSemaphore("x"), b.NewPermitSemaphore("x")
+		kit.OK(t, kit.ErrOf(s.TrySetPermits(background, 2)), s.AddPermits(background, 1))
+		h := kit.Must(t)(s.Acquire(background, 3))
+		waiter := turn(other)
+		kit.WantError(t, errorOf(other.Acquire(background, 4, briefly)), holdfast.ErrNoPermits)
+		kit.OK(t, h.Extend(background, time.Hour), kit.ErrOf(s.Inspect(background)))
+		kit.OK(t, s.ExtendPermit(background, h.PermitIDs()[0], 2*time.Hour), h.Unlock(), <-waiter)
+		kit.OK(t, kit.ErrOf(s.Expire(background, time.Hour)), kit.ErrOf(s.Delete(background)))
+	})
+	t.Run("unleased semaphore", func(t *testing.T) {
+		a, b := tampered(t)
+		s, other := a.NewUnleasedSemaphore("x"), b.NewUnleasedSemaphore("x")
+		kit.OK(t, kit.ErrOf(s.TrySetPermits(background, 3)), s.AddPermits(background, 1), s.TryAcquire(background, 3))
+		kit.WantError(t, other.Acquire(background, 4, briefly), holdfast.ErrNoPermits)
+		kit.OK(t, s.Release(3), kit.ErrOf(s.Drain(background)), kit.ErrOf(s.Inspect(background)))
+	})
+	t.Run("latch", func(t *testing.T) {
+		a, b := tampered(t)
+		l := a.NewLatch("x")
+		kit.OK(t, kit.ErrOf(l.TrySetCount(background, 2)), l.CountDown())
+		kit.WantError(t, b.NewLatch("x").Await(background, briefly), holdfast.ErrNotZero)
+		kit.OK(t, l.CountDown(), l.Await(background))
+	})
+}
+
+// tampered are two clients of a server of their own whose calls are tampered with.
+func tampered(t *testing.T) (a, b *holdfast.Client) {
+	t.Helper()
+	s := newHostileServer(t)
+	by := &tamperer{t: t, rdb: s.rdb, sent: map[string]int{}}
+	client := func() *holdfast.Client {
+		c, err := testclient.New(tampering{goredisdriver.New(s.rdb), by}, holdfast.WithTimeout(longestCall), holdfast.WithLease(time.Hour))
+		kit.OK(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	return client(), client()
+}
+
+// TestHostileCountsAreBounded has each script of the read-write lock meet two thousand readers, of whom each is said to read as often
+// as is believed, and has one renewal name such a lock a thousand times: without a bound each takes minutes.
+func TestHostileCountsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newHostileServer(t)
+	c := s.client(t)
+	fill := func(name, mode string) {
+		reads := []any{"HSET", name, "mode", mode}
+		for i := range 2000 {
+			reads = append(reads, fmt.Sprintf("99f17b91-c6cc-889e-88f6-%012d:1", i), "99999")
+		}
+		s.do(t)(reads...)
+	}
+	for what, call := range map[string]func(m *holdfast.RWMutex) error{
+		"write":   func(m *holdfast.RWMutex) error { return errorOf(m.TryLock(background)) },
+		"read":    func(m *holdfast.RWMutex) error { return given(m.TryRLock(background)) },
+		"inspect": func(m *holdfast.RWMutex) error { return errorOf(m.Inspect(background)) },
+		"force":   func(m *holdfast.RWMutex) error { return errorOf(m.RLocker().ForceUnlock(background)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := kit.Fresh()
+			fill(name, "read")
+			if err := bounded(t, what, func() error { return call(c.NewRWMutex(name)) }); err != nil && !errors.Is(err, holdfast.ErrLocked) {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("renew", func(t *testing.T) {
+		name := kit.Fresh()
+		fill(name, "read")
+		command := []any{"EVAL", protocol.ReadScripts.Renew.Source(), 1000}
+		args := []any{"0", "", "PUBLISH"}
+		for range 1000 {
+			command = append(command, name)
+			args = append(args, "99f17b91-c6cc-889e-88f6-000000000000:1", "60000", "0", protocol.ReadPrefix(name))
+		}
+		kit.OK(t, bounded(t, "renew", func() error { return s.rdb.Do(background, append(command, args...)...).Err() }))
+	})
+}
