@@ -326,6 +326,9 @@ func explained(err error) error {
 		return fmt.Errorf("the server is a node of a cluster, so give holdfast a Redis client for clusters: %w", err)
 	case code == "ERR" && strings.Contains(err.Error(), "cluster support disabled"):
 		return fmt.Errorf("the server is no cluster, so give holdfast a Redis client for one server: %w", err)
+	case code == "NOSCRIPT":
+		return fmt.Errorf("the server does not have this script, and the Redis user may not use EVAL; "+
+			"have an administrator run holdfast scripts load, of the version that this program uses: %w", err)
 	case call.LacksRight(err):
 		return fmt.Errorf("the Redis user lacks a right, see docs/acl.md: %w", err)
 	case strings.Contains(err.Error(), "max number of clients"):

@@ -151,8 +151,8 @@ func WithMargin(d time.Duration) ClientOption {
 // Where they ask who holds the lock they take up to 250 ms more (Inspect: a second), but at most 2d in all; so does a Lock
 // whose [Wait] is over, or the deadline of its context: see [WithoutIdentity]. [RWMutex.Downgrade] and a [MultiLock] make
 // several calls, and [WithReplicaAck] waits besides. An attempt is repeated after a third of d. A Lock that was refused
-// once bears an outage of ten times d before it gives up. If Redis refuses credentials that it has accepted before, that is
-// an outage. The default is [DefaultTimeout], the bounds are 10 ms and an hour.
+// once bears an outage of ten times d before it gives up. If Redis refuses credentials that it has accepted before, or no longer
+// has the scripts of a user without EVAL, that is an outage. The default is [DefaultTimeout], the bounds are 10 ms and an hour.
 func WithTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *config) error {
 		if d < 10*time.Millisecond || d > time.Hour {

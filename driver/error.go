@@ -12,7 +12,8 @@ import (
 // Error is a call that brought no reply from the script.
 type Error struct {
 	// Code is the word that the server's error reply begins with, such as
-	// WRONGTYPE; empty if there was no reply.
+	// WRONGTYPE; empty if there was no reply. NOSCRIPT says that the server does
+	// not have the script, and that the user may not use EVAL.
 	Code string
 	// MayHaveRun is false only if the script certainly did not run.
 	MayHaveRun bool
@@ -45,6 +46,8 @@ func ServerError(message string, err error) *Error {
 	switch {
 	case strings.HasPrefix(strings.TrimPrefix(message, "ERR "), "Protocol error: unauthenticated "):
 		word = "NOAUTH" // the reply to a long request before AUTH
+	case word == "NOPERM" && strings.Contains(message, "'eval' command"):
+		word = "NOSCRIPT" // an adapter sends EVAL after NOSCRIPT only, which says more
 	case word != strings.ToUpper(word), word == "ACL": // as in ACL failure in script
 		word = "ERR" // which was cut off
 	}

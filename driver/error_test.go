@@ -57,6 +57,23 @@ func TestServerErrorInScript(t *testing.T) {
 	}
 }
 
+// TestServerErrorOfEval has the refusals of EVAL, word for word: the script is not loaded. A user without EVALSHA lacks a right.
+func TestServerErrorOfEval(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"NOPERM this user has no permissions to run the 'eval' command or its subcommand": "NOSCRIPT", // 6.0
+		"NOPERM this user has no permissions to run the 'eval' command":                   "NOSCRIPT", // 7.0
+		"NOPERM User billing has no permissions to run the 'eval' command":                "NOSCRIPT", // from 7.2 on
+		"NOPERM this user has no permissions to run the 'evalsha' command":                "NOPERM",
+		"NOPERM User eval has no permissions to run the 'evalsha' command":                "NOPERM",
+		"NOSCRIPT No matching script. Please use EVAL.":                                   "NOSCRIPT",
+	} {
+		if got := ServerError(message, errors.New(message)); got.Code != want || got.MayHaveRun || got.Transient {
+			t.Errorf("%s: %+v", message, *got)
+		}
+	}
+}
+
 // TestServerErrorThatRepeatsAPassword: package redact says which servers do.
 func TestServerErrorThatRepeatsAPassword(t *testing.T) {
 	t.Parallel()

@@ -227,7 +227,7 @@ func wantUnusable(t *testing.T, url string, args []string, says string) {
 
 // commands returns the command lines that use Redis; flags are for run.
 func commands(flags ...string) [][]string {
-	return [][]string{append(append([]string{"run"}, flags...), "job", "--", "true"), {"ls"}, {"show", "job"}, {"unlock", "--force", "--yes", "job"}, {"doctor"}}
+	return [][]string{append(append([]string{"run"}, flags...), "job", "--", "true"), {"ls"}, {"show", "job"}, {"unlock", "--force", "--yes", "job"}, {"doctor"}, {"scripts", "load"}}
 }
 
 // TestWrongTopology gives every command URLs that lead to a server which is not what they say: it has other locks, or old ones. None

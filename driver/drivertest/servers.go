@@ -61,6 +61,8 @@ func ExerciseServers(t *testing.T, open Open) {
 		{"ReplicatedCluster", testReplicatedCluster},
 		{"Eval/Refused", testRefused},
 		{"Eval/GivenUp", testGivenUp},
+		{"Eval/Unloaded", testUnloaded},
+		{"Eval/UnloadedOnCluster", testUnloadedOnCluster},
 		{"Eval/Torn", testTorn},
 		{"Eval/Forgotten", testForgotten},
 		{"Eval/ForgottenOnCluster", testForgottenOnCluster},

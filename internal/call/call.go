@@ -59,7 +59,7 @@ type Caller struct {
 	clocks  *servertime.Clocks
 	publish publishing
 	bounds  bounds
-	// accepted says that Redis has answered, so the client's credentials were right once.
+	// accepted says that Redis has executed a script, so the client's credentials were right once, and scripts were loaded.
 	accepted atomic.Bool
 }
 
@@ -297,8 +297,9 @@ func Passes(err error) bool {
 }
 
 // judged says of an error of the driver whether it passes, where more is known here. A refusal of credentials that were accepted
-// before does: they are being rotated, and the client may soon have the new ones. A refusal by a node of a cluster does not, if
-// the client knows no clusters.
+// before does: they are being rotated, and the client may soon have the new ones. So does a script that is not loaded, if others
+// were: the server has restarted, and an administrator loads them again. A refusal by a node of a cluster does not, if the client
+// knows no clusters.
 func (c *Caller) judged(err error) error {
 	var failed *driver.Error
 	if !errors.As(err, &failed) {
@@ -308,7 +309,7 @@ func (c *Caller) judged(err error) error {
 	switch {
 	case !c.config.Driver.Slotted() && (failed.Code == "MOVED" || failed.Code == "ASK"):
 		return &driver.Error{Code: failed.Code, Err: err}
-	case c.accepted.Load() && (failed.Code == "WRONGPASS" || failed.Code == "NOAUTH" || errors.As(err, &certificate)):
+	case c.accepted.Load() && (failed.Code == "WRONGPASS" || failed.Code == "NOAUTH" || failed.Code == "NOSCRIPT" || errors.As(err, &certificate)):
 		passing := *failed
 		passing.Transient = true
 		return &passing

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"embed"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -11,7 +12,21 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
-// load returns the script of a kind's operation, whose name is the operation's. It
+// load is assemble for a script that the library sends: it is one of [Every].
+func load(kind, operation string) *driver.Script {
+	s := assemble(kind, operation)
+	loaded[kind+" "+operation] = s
+	return s
+}
+
+// loaded are the scripts by kind and operation.
+var loaded = map[string]*driver.Script{}
+
+// Every returns every script that the library sends, by its kind and operation, such as "mutex acquire". A server has to have all of
+// them for a user who may not use EVAL.
+func Every() map[string]*driver.Script { return maps.Clone(loaded) }
+
+// assemble returns the script of a kind's operation, whose name is the operation's. It
 // is what every script begins with, and the operation's file, in which a comment of
 // this form stands where it needs pieces of a library:
 //
@@ -20,7 +35,7 @@ var files embed.FS
 // Nothing else is sent: neither other pieces, nor comments that have a line of their
 // own. A server that executes a script builds each function that it comes by, called
 // or not; so the pieces stand behind the common case, where there is one.
-func load(kind, operation string) *driver.Script {
+func assemble(kind, operation string) *driver.Script {
 	a := assembly{there: map[*string]bool{}}
 	a.add(source("frame"))
 	a.add(source(kind + "_" + operation))

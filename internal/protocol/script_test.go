@@ -21,13 +21,27 @@ func everyScript(t *testing.T) map[string]*driver.Script {
 		// A library's name has one word, but for one.
 		name := strings.TrimSuffix(entry.Name(), ".lua")
 		if kind, operation, found := strings.Cut(name, "_"); found && name != "semaphore_next" {
-			all[name] = load(kind, operation)
+			all[name] = assemble(kind, operation)
 		}
 	}
 	if len(all) < 40 {
 		t.Fatalf("only %d scripts", len(all))
 	}
 	return all
+}
+
+// TestEvery: what Every returns is what the files make.
+func TestEvery(t *testing.T) {
+	got := Every()
+	wanted := everyScript(t)
+	for file, want := range wanted {
+		if s := got[strings.Replace(file, "_", " ", 1)]; s == nil || s.SHA() != want.SHA() {
+			t.Errorf("%s is not among them", file)
+		}
+	}
+	if len(got) != len(wanted) {
+		t.Errorf("%d scripts, of %d files", len(got), len(wanted))
+	}
 }
 
 var (

@@ -257,15 +257,17 @@ func TestBoundsHoldWithoutRedis(t *testing.T) {
 	}
 }
 
-// refusals are how a server, or the way to it, says that it does not know who asks.
+// refusals are how a server, or the way to it, says that it does not know who asks; or, to a user without EVAL, that it does not have the script.
 var refusals = map[string]memdriver.Fault{
 	"password":    {Refuse: driver.ServerError("WRONGPASS no", errors.New("WRONGPASS no"))},
 	"none":        {Refuse: driver.ServerError("NOAUTH none", errors.New("NOAUTH none"))},
+	"script":      {Refuse: driver.ServerError("NOPERM User u has no permissions to run the 'eval' command", errors.New("NOPERM no EVAL"))},
 	"certificate": {Refuse: driver.ConnectionError(&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, true)},
 }
 
 // One who stands in line bears an outage of ten timeouts, and gets the lock when
-// Redis is back; a longer one ends the wait with an error. Credentials that were accepted once and are not any more are being rotated: that is an outage.
+// Redis is back; a longer one ends the wait with an error. Credentials that were accepted once and are not any more are being rotated, and scripts that were
+// loaded once are loaded again: that is an outage.
 func TestWaitersBearAnOutage(t *testing.T) {
 	bear := func(t *testing.T, fault memdriver.Fault, outage time.Duration) {
 		t.Helper()
@@ -296,7 +298,7 @@ func TestWaitersBearAnOutage(t *testing.T) {
 	}
 }
 
-// Credentials that were never accepted are an error at once. Who asks once bears that they are rotated.
+// Credentials that were never accepted are an error at once, and so are scripts that were never loaded. Who asks once bears that they are rotated, or loaded again.
 func TestRotatedCredentials(t *testing.T) {
 	for what, fault := range refusals {
 		kit.FakeKinds(t, func(t *testing.T, w *kit.World) {

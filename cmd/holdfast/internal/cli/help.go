@@ -39,6 +39,7 @@ var texts = map[string]struct{ usage, detail string }{
 	"dashboard":  {"holdfast dashboard [flags] [<pattern>]", dashboardHelp},
 	"bench":      {"holdfast bench [flags]", benchHelp},
 	"doctor":     {"holdfast doctor [flags]", doctorHelp},
+	"scripts":    {"holdfast scripts [flags] <action>", scriptsHelp},
 	helpName:     {"holdfast help [<command>]", ""},
 	versionName:  {"holdfast version", ""},
 	"completion": {"holdfast completion <shell>", completionHelp},

@@ -100,6 +100,7 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
 			"benched": strings.Join(bench.Kinds(), ","), "shells": strings.Join(completion.Shells(), ","),
+			"actions":  strings.Join([]string{loadScripts, checkScripts, listScripts}, ","),
 			"doctored": strings.Join(doctor.KindNames(), ", "), "surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()),
 		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help),

@@ -49,6 +49,7 @@ var replies = []reply{
 	{"NOAUTH", wantsPassword},
 	{"Protocol error: unauthenticated", wantsPassword},
 	{"WRONGPASS", "the user name or the password is wrong, so check HOLDFAST_REDIS_PASSWORD, --password-file and the URL"},
+	{"to run the 'eval' command", "it does not have the scripts of this version, and its user may not use EVAL; as an administrator, run holdfast scripts load"},
 	{"NOPERM", lacksRight},
 	{"ACL failure in script", lacksRight},
 	{"The user executing the script can't", lacksRight},

@@ -112,54 +112,14 @@ func (e *exam) findInCluster(ctx context.Context) {
 		e.enumerated = errors.New("the client is no cluster's") // as the URL decides, this does not happen
 		return
 	}
-	var mu sync.Mutex
-	found := map[string]bool{}
-	note := func(replica bool) func(context.Context, *redis.Client) error {
-		return func(_ context.Context, c *redis.Client) error {
-			mu.Lock()
-			defer mu.Unlock()
-			found[c.Options().Addr] = replica
-			return nil
-		}
-	}
-	e.enumerated = errors.Join(cluster.ForEachSlave(ctx, note(true)), cluster.ForEachMaster(ctx, note(false)))
-	// CLUSTER SLOTS leaves out nodes that are down, or have just come. Who may not ask for the others
-	// does without them.
-	text, err := cluster.ClusterNodes(ctx).Result()
-	if err == nil {
-		addNodes(found, text)
-	}
+	var found map[string]bool
+	found, e.enumerated = connect.ClusterNodes(ctx, cluster)
 	for _, addr := range slices.Sorted(maps.Keys(found)) {
 		e.add(addr, found[addr])
 	}
 	if len(found) == 0 {
 		for _, addr := range e.Target.Hosts() {
 			e.add(addr, false)
-		}
-	}
-}
-
-// addNodes adds to nodes that are known those of CLUSTER NODES. A line of it is
-//
-//	id ip:port@busport,hostname flags primary ping pong epoch link slots...
-func addNodes(found map[string]bool, text string) {
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		if len(words) < 8 || strings.Contains(words[2], "noaddr") || strings.Contains(words[2], "handshake") {
-			continue
-		}
-		addr, rest, _ := strings.Cut(words[1], "@")
-		_, hostname, _ := strings.Cut(rest, ",")
-		hostname, _, _ = strings.Cut(hostname, ",")
-		colon := strings.LastIndexByte(addr, ':') // an IPv6 address has no brackets here
-		if colon < 1 {
-			continue // it does not know its own address
-		}
-		host, port := addr[:colon], addr[colon+1:]
-		addr, named := net.JoinHostPort(host, port), net.JoinHostPort(hostname, port)
-		_, known := found[addr]
-		if _, knownByName := found[named]; !known && !knownByName {
-			found[addr] = strings.Contains(words[2], "slave")
 		}
 	}
 }
