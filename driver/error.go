@@ -13,7 +13,7 @@ import (
 type Error struct {
 	// Code is the word that the server's error reply begins with, such as
 	// WRONGTYPE; empty if there was no reply. NOSCRIPT says that the server does
-	// not have the script, and that the user may not use EVAL.
+	// not have the script, and refuses EVAL.
 	Code string
 	// MayHaveRun is false only if the script certainly did not run.
 	MayHaveRun bool
@@ -46,7 +46,7 @@ func ServerError(message string, err error) *Error {
 	switch {
 	case strings.HasPrefix(strings.TrimPrefix(message, "ERR "), "Protocol error: unauthenticated "):
 		word = "NOAUTH" // the reply to a long request before AUTH
-	case word == "NOPERM" && strings.Contains(message, "'eval' command"):
+	case word == "NOPERM" && strings.Contains(message, "'eval' command"), unknownEval.MatchString(message):
 		word = "NOSCRIPT" // an adapter sends EVAL after NOSCRIPT only, which says more
 	case word != strings.ToUpper(word), word == "ACL": // as in ACL failure in script
 		word = "ERR" // which was cut off
@@ -81,6 +81,9 @@ func classify(word string) *Error {
 // dash. Later servers begin the error with it.
 var refusedInScript = regexp.MustCompile(
 	`^(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: (?:@user_script: \d+: -)?([A-Z]+) `)
+
+// unknownEval matches the refusal of EVAL by a server that does not have it, such as one whose configuration renames it.
+var unknownEval = regexp.MustCompile("(?i)^(?:ERR )?unknown command ['`]eval['`]")
 
 // betweenNodes reports whether a command inside the script was refused because a
 // cluster is moving the slot, and the key may be on another node. The second is what

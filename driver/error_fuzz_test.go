@@ -20,7 +20,7 @@ func FuzzServerError(f *testing.F) {
 		"", " ", "ERR", "OOM command not allowed", "ERR Error running script (call to f_" + strings.Repeat("0", 40) + "): @user_script:1: WRONGTYPE Operation",
 		"ERR Error running script (call to f_" + strings.Repeat("a", 40) + "): @user_script:12: @user_script: 12: -READONLY You can't",
 		"Script attempted to access a non local key", "ACL failure in script", "Protocol error: unauthenticated bulk length", "MOVED 1 a:1", "busy", "\nOOM x",
-		"NOPERM this user has no permissions to run the 'eval' command",
+		"NOPERM this user has no permissions to run the 'eval' command", "ERR unknown command 'EVAL', with",
 	} {
 		f.Add(seed)
 	}

@@ -66,6 +66,8 @@ func TestServerErrorOfEval(t *testing.T) {
 		"NOPERM User billing has no permissions to run the 'eval' command":                "NOSCRIPT", // from 7.2 on
 		"NOPERM this user has no permissions to run the 'evalsha' command":                "NOPERM",
 		"NOPERM User eval has no permissions to run the 'evalsha' command":                "NOPERM",
+		"ERR unknown command 'EVAL', with args beginning with: 'return 1' '0' ":           "NOSCRIPT", // renamed
+		"unknown command `eval`, with args beginning with: `return 1`, `0`, ":             "NOSCRIPT", // before 7.0, without ERR
 		"NOSCRIPT No matching script. Please use EVAL.":                                   "NOSCRIPT",
 	} {
 		if got := ServerError(message, errors.New(message)); got.Code != want || got.MayHaveRun || got.Transient {

@@ -24,6 +24,9 @@ func Explain(err error) error {
 	var failed *driver.Error
 	if errors.As(err, &failed) {
 		err = failed.Err // without the library's advice, which is for programmers
+		if failed.Code == "NOSCRIPT" {
+			return fmt.Errorf("%s (%w)", notLoaded, redact.Reply(err))
+		}
 	}
 	if advice := advise(err); advice != "" {
 		return fmt.Errorf("%s (%w)", advice, redact.Reply(err))
@@ -31,8 +34,9 @@ func Explain(err error) error {
 	return redact.Reply(err)
 }
 
-// lacksRight is what to say of a right that is missing, aClusters of a node of a cluster, and wantsPassword of a password that is missing.
+// notLoaded is what to say of a script that is not loaded, lacksRight of a right that is missing, aClusters of a node of a cluster, and wantsPassword of a password that is missing.
 const (
+	notLoaded     = "it does not have the scripts of this version, and its user may not use EVAL; as an administrator, run holdfast scripts load"
 	lacksRight    = "its user lacks a right that the lock needs; holdfast doctor, as that user, says which"
 	aClusters     = "it is one node of a cluster, so put ?cluster=true behind the URL"
 	wantsPassword = "it wants a password, so set HOLDFAST_REDIS_PASSWORD or give --password-file"
@@ -49,7 +53,6 @@ var replies = []reply{
 	{"NOAUTH", wantsPassword},
 	{"Protocol error: unauthenticated", wantsPassword},
 	{"WRONGPASS", "the user name or the password is wrong, so check HOLDFAST_REDIS_PASSWORD, --password-file and the URL"},
-	{"to run the 'eval' command", "it does not have the scripts of this version, and its user may not use EVAL; as an administrator, run holdfast scripts load"},
 	{"NOPERM", lacksRight},
 	{"ACL failure in script", lacksRight},
 	{"The user executing the script can't", lacksRight},

@@ -109,7 +109,7 @@ func TestHealthy(t *testing.T) {
 	s.nothingWorse(Pass)
 	for _, check := range []string{
 		"reachable", "password", "version", "role", "eviction", "memory", "persistence", "replicas", "min-replicas", "output-buffers", "idle-timeout",
-		"tcp-keepalive", "clients", "script-limit", "rights", "locks",
+		"tcp-keepalive", "clients", "script-limit", "scripts", "rights", "locks",
 	} {
 		s.finds(check, Pass, "")
 	}
@@ -167,7 +167,7 @@ func TestBadServer(t *testing.T) {
 		"slow on the whole": {nil, slowScript, "blocking", Warning, "these commands are slow: EVAL (1 calls of "},
 		"part of a cluster": {[]string{"cluster-enabled yes"}, nil, "cluster-mode", Failure, "one node of a cluster"},
 		"all fail alike":    {[]string{"cluster-enabled yes"}, nil, "locks", Failure, "all kinds: lock and unlock failed: it is one node of a cluster"},
-		"no scripts":        {[]string{`rename-command EVAL ""`}, nil, "rights", Failure, "all kinds: it does not work: the server does not know EVAL"},
+		"no scripts":        {[]string{`rename-command EVAL ""`}, nil, "scripts", Failure, "this user may not use EVAL, and the "},
 		"no LPOS":           {[]string{`rename-command LPOS ""`}, nil, "rights", Warning, "these kinds do not work for this user: fair, fair-fenced"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +249,8 @@ func TestRefused(t *testing.T) {
 	t.Run("to the user", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
-		allow(t, server, "bob", kinds[0].withLine("orders:*", line))
+		loadScripts(t, server)
+		allow(t, server, "bob", withoutEval(kinds[0].withLine("orders:*", line)))
 		s := look(t, connect.Options{URL: "redis://bob:pw@" + server.Addr()}, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} })
 		for _, check := range []string{"version", "role", "eviction", "memory", "persistence", "replicas", "clients"} {
 			s.finds(check, Unknown, "INFO is refused to this user")

@@ -58,6 +58,7 @@ type node struct {
 	clusterInfo   map[string]string
 	noClusterInfo string
 
+	lua     *lua   // what the user may do with Lua; nil: not tried yet
 	allowed []kind // that the user has the rights for
 	works   []kind // that were locked and unlocked
 }

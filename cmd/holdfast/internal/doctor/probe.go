@@ -61,11 +61,8 @@ var harmless = map[string]string{
 	"CLUSTER|SLOTS": "", "PUBSUB|NUMSUB": "C", "PUBSUB|SHARDNUMSUB": "C", "ZPOPMIN": "K", "ZRANK": keyMember,
 }
 
-// undone are the commands that change something whatever one says, and a script that undoes it at once.
-var undone = map[string]string{
-	"RPUSH": "local done = redis.call('RPUSH', KEYS[1], 'v') redis.call('DEL', KEYS[1]) return done",
-	"DECR":  "local done = redis.call('DECR', KEYS[1]) redis.call('DEL', KEYS[1]) return done",
-}
+// undone are the commands that change something whatever one says. DEL undoes it at once.
+var undone = map[string]string{"RPUSH": "K v", "DECR": "K"}
 
 // keyScript does nothing with its key, and nameKey is the right to use the lock's name as a key.
 const (
@@ -168,20 +165,7 @@ func (p *probe) tryCommands(commands []string) {
 		if !known {
 			continue
 		}
-		line := []any{}
-		for part := range strings.SplitSeq(command, "|") {
-			line = append(line, part)
-		}
-		for _, arg := range words(args) {
-			switch arg {
-			case "K":
-				arg = p.name
-			case "C":
-				arg = p.fill(mutexChannel)
-			}
-			line = append(line, arg)
-		}
-		sent[command] = pipe.Do(p.ctx, line...)
+		sent[command] = pipe.Do(p.ctx, p.command(command, args)...)
 	}
 	sent["EVAL"] = pipe.Do(p.ctx, "EVAL", keyScript, 0)
 	_, _ = pipe.Exec(p.ctx) // each reply has its error
@@ -191,14 +175,35 @@ func (p *probe) tryCommands(commands []string) {
 	p.tryUndone(commands)
 }
 
-// tryUndone tries what a script has to undo.
-func (p *probe) tryUndone(commands []string) {
-	if p.lacks("EVAL") || p.lacks("DEL") || p.err != nil {
-		return // without DEL it could not be undone; no kind works without them
+// command is a command with arguments, of which K is the key and C the channel.
+func (p *probe) command(name, args string) (line []any) {
+	for part := range strings.SplitSeq(name, "|") {
+		line = append(line, part)
 	}
-	for command, script := range undone {
+	for _, arg := range words(args) {
+		switch arg {
+		case "K":
+			arg = p.name
+		case "C":
+			arg = p.fill(mutexChannel)
+		}
+		line = append(line, arg)
+	}
+	return line
+}
+
+// tryUndone tries what DEL has to undo.
+func (p *probe) tryUndone(commands []string) {
+	if p.lacks("DEL") || p.err != nil {
+		return // it could not be undone; no kind works without DEL
+	}
+	for command, args := range undone {
 		if slices.Contains(commands, command) {
-			p.note(command, p.client.Eval(p.ctx, script, []string{p.name}).Err())
+			pipe := p.client.Pipeline()
+			done := pipe.Do(p.ctx, p.command(command, args)...)
+			pipe.Del(p.ctx, p.name)
+			_, _ = pipe.Exec(p.ctx) // each reply has its error
+			p.note(command, done.Err())
 		}
 	}
 }

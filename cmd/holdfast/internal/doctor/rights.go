@@ -63,7 +63,13 @@ func rights(ctx context.Context, e *exam, n *node) findings {
 	if p.err != nil {
 		return fail("Try again; the network may be bad.", "the rights could not be tried: %v", connect.Explain(p.err))
 	}
-	return e.judge(n, p, these, each)
+	delete(p.missing, "EVAL") // the check of the scripts says whether they can be run
+	delete(p.absent, "EVAL")
+	found := e.judge(n, p, these, each)
+	if !n.tryLua(ctx).runs() {
+		n.allowed = nil // each of them would fail for want of its scripts
+	}
+	return found
 }
 
 func unique(list []string) []string {
@@ -198,7 +204,11 @@ func (e *exam) remove(ctx context.Context, k kind, name string) error {
 			keys = append(keys, fill(key, name))
 		}
 	}
-	if err := e.redis.Eval(clean, removeScript, keys).Err(); err != nil {
+	err := e.redis.Eval(clean, removeScript, keys).Err()
+	if cannot(err) {
+		err = e.redis.Del(clean, keys...).Err()
+	}
+	if err != nil {
 		return fmt.Errorf("its keys could not be deleted, and end in %v: %w", scratchTTL, err)
 	}
 	return nil
