@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -142,4 +143,39 @@ func refusedEval(t *testing.T, s *redistest.Server) bool {
 	t.Helper()
 	log := s.Cli(t, "ACL", "LOG")
 	return strings.Contains(log, "object\neval\n") && strings.Contains(log, "username\ntenant\n")
+}
+
+// TestFailoverWithoutEval promotes a replica that has the scripts while a user without EVAL holds a lock and waits for another: both go on.
+func TestFailoverWithoutEval(t *testing.T) {
+	t.Parallel()
+	for client := range kit.ClientRights {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.StartSentinel(t, 1, 1)
+			primary, nodes := s.Primary(t), append(s.Replicas(t), s.Primary(t))
+			loadScripts(t, nodes...)
+			for _, node := range nodes {
+				kit.Allow(t, node, "tenant", append(slices.Clone(withoutEval), "+role")) // rueidis asks for it
+			}
+			p := kit.GoRedis("sentinel", redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName(), Username: "tenant", Password: "pw"}, nil)
+			if client == "rueidis" {
+				p = kit.RueidisAt("sentinel", rueidis.ClientOption{
+					InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.MasterName()}, Username: "tenant", Password: "pw", DisableCache: true,
+				}, nil)
+			}
+			a, b := p.Client(t), p.Client(t)
+			held, awaited := kit.Must(t)(a.NewMutex("held").Lock(background)), kit.Must(t)(a.NewMutex("awaited").Lock(background))
+			waiter := turn(b.NewMutex("awaited"))
+			kit.WaitFor(t, "the waiter", func() bool { return primary.Cli(t, "ZCARD", kit.LineKey("awaited")) == "1" })
+			kit.WaitFor(t, "the replica to have it", func() bool {
+				info := primary.Cli(t, "INFO", "replication")
+				_, offset, _ := strings.Cut(info, "master_repl_offset:")
+				offset, _, _ = strings.Cut(offset, "\n")
+				return strings.Contains(info, ",offset="+strings.TrimSpace(offset)+",")
+			})
+			s.Failover(t)
+			kit.OK(t, awaited.Unlock(), <-waiter, held.Unlock())
+			kit.OK(t, given(b.NewFairMutex("new").Lock(background)))
+		})
+	}
 }

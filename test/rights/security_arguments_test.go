@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,7 @@ import (
 var endless = []string{"1000000000000000", "-1000000000000000", "inf", strings.Repeat("1", 4000) + "\n"}
 
 // tampering is a driver that sends each call of a client again and again before the call itself: each time with another argument
-// replaced by one of endless. What that writes is taken back.
+// replaced by one of endless, with some keys or arguments left out, or with each key many times. What that writes is taken back.
 type tampering struct {
 	driver.Driver
 	*tamperer
@@ -57,27 +58,36 @@ func (d *tamperer) tamper(call driver.Call) {
 		return
 	}
 	before := d.snapshot()
+	for what, variant := range variants(call) {
+		command := []any{"EVAL", call.Script.Source(), len(variant.Keys)}
+		for _, word := range slices.Concat(variant.Keys, variant.Args) {
+			command = append(command, word)
+		}
+		err := d.rdb.Do(background, command...).Err()
+		var answered redis.Error
+		if err != nil && !errors.As(err, &answered) || redis.HasErrorPrefix(err, "BUSY") {
+			d.t.Errorf("%s with %s keeps the server busy: %v", call.Script.Name(), what, err)
+			return
+		}
+		d.restore(before)
+	}
+}
+
+// variants are the calls that a call is replaced by.
+func variants(call driver.Call) map[string]driver.Call {
+	all := map[string]driver.Call{"many keys": {Keys: slices.Repeat(call.Keys, 1000), Args: call.Args}}
+	for i := range call.Keys {
+		all[fmt.Sprint(i, " keys")] = driver.Call{Keys: call.Keys[:i], Args: call.Args}
+	}
 	for i := range call.Args {
+		all[fmt.Sprint(i, " arguments")] = driver.Call{Keys: call.Keys, Args: call.Args[:i]}
 		for _, odd := range endless {
-			command := []any{"EVAL", call.Script.Source(), len(call.Keys)}
-			for _, key := range call.Keys {
-				command = append(command, key)
-			}
-			for j, arg := range call.Args {
-				if i == j {
-					arg = odd
-				}
-				command = append(command, arg)
-			}
-			err := d.rdb.Do(background, command...).Err()
-			var answered redis.Error
-			if err != nil && !errors.As(err, &answered) || redis.HasErrorPrefix(err, "BUSY") {
-				d.t.Errorf("%s with ARGV[%d] %.20q keeps the server busy: %v", call.Script.Name(), i+1, odd, err)
-				return
-			}
-			d.restore(before)
+			args := slices.Clone(call.Args)
+			args[i] = odd
+			all[fmt.Sprintf("ARGV[%d] %.20q", i+1, odd)] = driver.Call{Keys: call.Keys, Args: args}
 		}
 	}
+	return all
 }
 
 // entry is a key as RESTORE takes it.
