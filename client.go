@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // Client makes locks that share a driver, a watchdog and a subscription. Use [New]: the zero Client panics. Its methods
@@ -115,8 +116,8 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 			if !errors.Is(ended, ctx.Err()) {
 				ended = joinOnce(ctx.Err(), ended)
 			}
-			return fmt.Errorf("holdfast: Shutdown: %d still held, of %q: %w", len(live),
-				live[:min(len(live), engine.MostNamed)], ended)
+			names := visible.Text(fmt.Sprintf("%q", live[:min(len(live), engine.MostNamed)]))
+			return fmt.Errorf("holdfast: Shutdown: %d still held, of %s: %w", len(live), names, ended)
 		}
 		call.Sleep(ctx, pause)
 	}

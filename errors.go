@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,8 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
+// The texts of errors escape what a terminal obeys or a reader does not see, in names, in owners and in what servers say: \x1b, \u202e.
+// What errors wrap, and their fields, are as they came.
+//
 // Sentinels for [errors.Is]. ErrLocked means that another owner holds the lock, a [*BackendError] that Redis failed or refused.
 // An error that matches the context's own means that the context ended; [errors.As] then finds the [*LockedError], if another owner
 // held the lock, or the *BackendError, if Redis was failing or silent.
@@ -73,7 +78,7 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("holdfast: %q: %s", e.Name, e.reason())
+	return visible.Text(fmt.Sprintf("holdfast: %q: %s", e.Name, e.reason()))
 }
 
 // reason is what stands behind the name.
@@ -149,7 +154,7 @@ type PermitsError struct {
 }
 
 func (e *PermitsError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %q: %v: %s", e.Name, ErrNoPermits, e.reason())
+	return visible.Text(fmt.Sprintf("holdfast: semaphore %q: %v: %s", e.Name, ErrNoPermits, e.reason()))
 }
 
 // hopeless reports whether a wait ends only if somebody changes how many permits there are.
@@ -183,7 +188,7 @@ func (e *PermitsError) shortage() string {
 	case e.Available >= e.Wanted:
 		return fmt.Sprintf("%d wanted and %d available, but %d are reserved for one who has waited longer", e.Wanted, e.Available, e.Reserved)
 	case e.Total > 0 && e.Available <= 0:
-		return fmt.Sprintf("all %d are held", e.Total-min(0, e.Available))
+		return fmt.Sprintf("all %d are held", protocol.Sum(int64(e.Total), -max(min(0, int64(e.Available)), -math.MaxInt64)))
 	case e.Total > 0:
 		return fmt.Sprintf("%d wanted, %d of %d available", e.Wanted, e.Available, e.Total)
 	}
@@ -232,7 +237,7 @@ func (e *LostError) Error() string {
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
-	return text
+	return visible.Text(text)
 }
 
 // Unwrap returns [ErrLost], [ErrNotHeld] and Err.
@@ -261,7 +266,7 @@ type BackendError struct {
 }
 
 func (e *BackendError) Error() string {
-	return fmt.Sprintf("holdfast: %s of %q failed (%s): %v", e.Op, e.Name, e.effect(), e.Err)
+	return visible.Text(fmt.Sprintf("holdfast: %s of %q failed (%s): %v", e.Op, e.Name, e.effect(), e.Err))
 }
 
 // reason describes the failure without the name of the lock.
@@ -291,7 +296,7 @@ type explanation interface {
 	reason() string
 }
 
-func (e *gaveUpError) Error() string { return e.err.Error() + ": " + e.why.reason() }
+func (e *gaveUpError) Error() string { return visible.Text(e.err.Error() + ": " + e.why.reason()) }
 
 // Is reports whether target is in the chain of the context's error, or is how Redis failed. What that failure says of contexts is
 // about another one.
@@ -383,7 +388,7 @@ func (s *several) Error() string {
 	for i, err := range s.errs {
 		texts[i] = err.Error()
 	}
-	return strings.Join(texts, "; ")
+	return visible.Text(strings.Join(texts, "; "))
 }
 
 func (s *several) Unwrap() []error { return s.errs }
@@ -411,9 +416,16 @@ func joinOnce(errs ...error) error {
 	return &several{said}
 }
 
+// invalidError is an error that matches [ErrInvalid].
+type invalidError struct{ err error }
+
+func (e invalidError) Error() string { return visible.Text(e.err.Error()) }
+
+func (e invalidError) Unwrap() error { return e.err }
+
 // invalid returns an error that matches [ErrInvalid].
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("holdfast: %w "+format, append([]any{ErrInvalid}, args...)...)
+	return invalidError{fmt.Errorf("holdfast: %w "+format, append([]any{ErrInvalid}, args...)...)}
 }
 
 // misread is the error for a reply that is not one of our scripts'.

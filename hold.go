@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // Hold is one acquired lock, from the acquire to Unlock. It has a deadline; the watchdog moves it for as long as Redis
@@ -86,7 +87,7 @@ func (h *Hold) String() string {
 	if owner != "" {
 		text += " by " + owner
 	}
-	return fmt.Sprintf("%s %q, %s", h.event().Kind, h.Name(), text)
+	return visible.Text(fmt.Sprintf("%s %q, %s", h.event().Kind, h.Name(), text))
 }
 
 // Token returns the fencing token of a lock that is [Fenced], and 0 of others;

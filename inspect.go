@@ -91,7 +91,7 @@ func (s State) Count(owner Owner) (count int) {
 	}
 	for _, h := range s.Holders {
 		if h.Owner == owner {
-			count += h.Count
+			count = int(protocol.Sum(int64(count), int64(h.Count)))
 		}
 	}
 	return count

@@ -184,7 +184,7 @@ func (o *object) noPermits(n int) func(script.Reply) error {
 			option: o.permits,
 		}
 		if short.Held >= 0 {
-			e.Total = e.Available + short.Held
+			e.Total = int(protocol.Sum(int64(e.Available), int64(short.Held)))
 		}
 		if e.Unset {
 			o.setAgain()

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // Owner is who holds a lock: a client's UUID and a number, in the place where
@@ -66,7 +67,7 @@ func (o Owner) shown() string {
 	if o.text == presence.Printable(o.text) {
 		return o.text
 	}
-	return fmt.Sprintf("%.100q", o.text)
+	return visible.Text(fmt.Sprintf("%.100q", o.text))
 }
 
 // IsZero reports whether o is the zero Owner, which holds nothing.

@@ -174,7 +174,7 @@ func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 // getPermits, availablePermits, acquiredPermits, getLeaseTime.
 func (s *PermitSemaphore) Inspect(ctx context.Context) (State, error) {
 	found, available, err := inspectState(ctx, &s.handle, s.protocol().Inspect())
-	found.Available, found.Permits = available, available+len(found.Holders)
+	found.Available, found.Permits = available, int(protocol.Sum(int64(available), int64(len(found.Holders))))
 	return found, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/tasks"
+	"github.com/holdfast-go/holdfast/internal/visible"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
@@ -199,8 +200,8 @@ func leftBy(accounts []*account) (first error) {
 	if first == nil {
 		return nil
 	}
-	return fmt.Errorf("%w; %d left, of %q, whose leases end within %v",
-		first, len(names), names[:min(len(names), MostNamed)], end.Sub(mono.Now()).Round(time.Millisecond))
+	return fmt.Errorf("%w; %d left, of %s, whose leases end within %v",
+		first, len(names), visible.Text(fmt.Sprintf("%q", names[:min(len(names), MostNamed)])), end.Sub(mono.Now()).Round(time.Millisecond))
 }
 
 // notReplicated is the error for a grant that too few replicas have.

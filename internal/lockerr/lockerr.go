@@ -6,6 +6,8 @@ package lockerr
 import (
 	"errors"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // The sentinels. The root's name of each begins with Err.
@@ -53,7 +55,7 @@ func (e *problem) Error() string {
 	if e.sentence != "" {
 		text += ": " + e.sentence
 	}
-	return text
+	return visible.Text(text)
 }
 
 func (e *problem) Unwrap() []error { return e.causes }

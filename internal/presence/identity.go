@@ -7,23 +7,18 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // longestText is how many bytes each text of what a client says of itself has at most.
 const longestText = 128
 
-// Printable returns a text without what could move the cursor of a terminal, and not longer than
+// Printable returns a text without what a terminal obeys or a reader does not see, and not longer than
 // the texts are that a client says of itself.
 func Printable(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, text)
+	text = visible.Only(text)
 	return strings.ToValidUTF8(text[:min(len(text), longestText)], "")
 }
 

@@ -56,6 +56,17 @@ func milliseconds(n int64) time.Duration {
 // mostMillis is how many milliseconds a duration has room for, with one to spare.
 const mostMillis = math.MaxInt64/int64(time.Millisecond) - 1
 
+// Sum returns a+b, or the nearest number if there is no such one: anybody may have written a and b.
+func Sum(a, b int64) int64 {
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
+		return math.MaxInt64
+	case b < 0 && a < math.MinInt64-b:
+		return math.MinInt64
+	}
+	return a + b
+}
+
 // ReadRetry reads from a refusal after how long to ask again at the latest; below 0
 // if what is waited for does not expire.
 func ReadRetry(r script.Reply) time.Duration {

@@ -1718,6 +1718,16 @@ var mutants = []mutant{
 		new: "_ = redact.Reply",
 	},
 	{
+		name: "errors: a server's text comes to the terminal", in: "BackendError.Error", suite: tests(".", "TestErrorsAreVisible"),
+		old: "visible.Text(",
+		new: "string(",
+	},
+	{
+		name: "text: variation selectors and fillers are shown", in: "Reader.shows", suite: tests("internal/visible", "TestText"),
+		old: "unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, blanks",
+		new: "unicode.Cc",
+	},
+	{
 		name: "drivers: an error says where in a script it arose", in: "redact.Reply", suite: tests("internal/redact", "TestPlaceInScript"),
 		old: "return placelessError{err}",
 		new: "return err",
