@@ -53,6 +53,10 @@ func (r *Reader) Map(text string, hidden func(character string) string) string {
 
 // shows reports whether the next character is to be seen.
 func (r *Reader) shows(c rune, size int) bool {
+	if ' ' <= c && c <= '~' { // most are
+		*r = Reader{based: c != ' '}
+		return true
+	}
 	mark := unicode.In(c, unicode.Mn, unicode.Me)
 	switch {
 	case c == utf8.RuneError && size <= 1, !unicode.IsPrint(c), unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, blanks),
@@ -62,7 +66,7 @@ func (r *Reader) shows(c rune, size int) bool {
 	case mark:
 		r.marks++
 	default:
-		*r = Reader{based: c != ' '}
+		*r = Reader{based: true}
 	}
 	return true
 }

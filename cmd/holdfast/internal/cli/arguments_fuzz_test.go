@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +28,7 @@ func FuzzArguments(f *testing.F) {
 				}
 			}
 		}()
-		parsed, redis, err := split(args).parse(streams{stdout: io.Discard, stderr: io.Discard})
+		parsed, redis, err := split(args).parse(nowhere())
 		if err != nil {
 			said := conceal(err.Error(), args, maybeURL)
 			for _, arg := range args { // a word of its own may be a lock's name, and a password is not recognised in it

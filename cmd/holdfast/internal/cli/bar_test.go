@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 )
 
 func TestBar(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	b := bar{out: &out}
+	b := bar{out: printer.New(&out)}
 	b.wipe()
 	if out.Len() > 0 {
 		t.Errorf("what was not drawn is wiped: %q", &out)

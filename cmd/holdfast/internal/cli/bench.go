@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 )
 
 type benchCommand struct {
@@ -50,8 +50,8 @@ func (c *benchCommand) Run(s streams, redis redisFlags) error {
 		WithoutHandOver: c.WithoutHandOver,
 	}
 	wipe := func() {}
-	if out, isFile := s.stderr.(*os.File); isFile && canRedraw(out) {
-		config.Progress, wipe = progress(out, c.Duration)
+	if canRedraw(s.stderr) {
+		config.Progress, wipe = progress(s.stderr, c.Duration)
 	}
 	result, err := bench.Run(ctx, config)
 	wipe()
@@ -68,13 +68,11 @@ func (c *benchCommand) print(s streams, result *bench.Result) error {
 	if !c.JSON {
 		return result.Print(s.stdout, terminalWidth(s.stdout))
 	}
-	encoder := json.NewEncoder(s.stdout)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(result)
+	return present.JSONLines(s.stdout, result)
 }
 
 // progress draws a bar on a terminal until wipe is called.
-func progress(out *os.File, all time.Duration) (tell func(time.Duration, int64), wipe func()) {
+func progress(out *printer.Printer, all time.Duration) (tell func(time.Duration, int64), wipe func()) {
 	shown := bar{out: out}
 	tell = func(elapsed time.Duration, pairs int64) {
 		label := strconv.FormatInt(pairs, 10) + " pairs, " + (all - elapsed).Round(time.Second).String() + " left"

@@ -5,20 +5,17 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
-
-	"github.com/charmbracelet/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // grammar is what can be written on the command line.
@@ -47,47 +44,31 @@ type grammar struct {
 	Holder  holderCommand  `cmd:"" name:"demo-holder" hidden:"" help:"The process that the demo kills."`
 }
 
-// output is standard output. It records the first write error, so commands and libraries need not report it.
-type output struct {
-	term.File
-
-	failed atomic.Pointer[error]
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.File.Write(p)
-	if err != nil {
-		o.failed.CompareAndSwap(nil, &err)
-	}
-	return n, err
-}
-
 // unwritten is the error of a command whose standard output cannot be written.
 func unwritten(err error) error {
 	return exit.Because(exit.Failed, "standard output cannot be written: %w", err)
 }
 
-// forKong returns the *os.File of standard output: kong finds the width of a terminal only for that type.
-func forKong(stdout io.Writer) io.Writer {
-	if out, isOutput := stdout.(*output); isOutput {
-		return out.File
-	}
-	return stdout
-}
-
 // streams are where a command writes to.
 type streams struct {
-	stdout, stderr io.Writer
+	stdout, stderr *printer.Printer
 	words          []string // the arguments and the environment, which may have URLs with a password among them
 }
 
+// longestSentence is how many bytes of a sentence are printed: an error of a server may have megabytes.
+const longestSentence = 8 << 10
+
 // sayf writes one sentence to standard error. Nobody could be told of a failure.
 func (s streams) sayf(format string, args ...any) {
-	said := s.conceal(fmt.Sprintf("holdfast: "+format, args...))
-	if width := terminalWidth(s.stderr); width > 0 { // a terminal would break it within words
-		said = strings.Join(text.Wrap(said, "", width), "\n")
+	said := visible.Text(s.conceal(fmt.Sprintf("holdfast: "+format, args...)))
+	if len(said) > longestSentence {
+		said = strings.ToValidUTF8(said[:longestSentence], "") + "…"
 	}
-	_, _ = fmt.Fprintln(s.stderr, said)
+	lines := []string{said}
+	if width := terminalWidth(s.stderr); width > 0 { // a terminal would break it within words
+		lines = text.Wrap(said, "", width)
+	}
+	_ = printer.Lines(s.stderr, lines...)
 }
 
 // conceal is [conceal] of the URLs with a password among the words.
@@ -99,11 +80,10 @@ type helped struct{}
 // Main runs the tool and returns its exit code.
 func Main(args []string, stdout, stderr *os.File) int {
 	connect.Quiet()
-	out := &output{File: stdout}
-	s := streams{out, stderr, slices.Concat(args, os.Environ())}
+	s := streams{printer.New(stdout), printer.New(stderr), slices.Concat(args, os.Environ())}
 	err := s.run(args)
-	if failed := out.failed.Load(); failed != nil { // more important than err
-		err = unwritten(*failed)
+	if failed := s.stdout.Close(); failed != nil { // more important than err
+		err = unwritten(failed)
 	}
 	return s.exitCode(err)
 }
@@ -171,7 +151,7 @@ func conceal(said string, args []string, secretive *regexp.Regexp) string {
 	}
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one may be a part of another
 	for _, secret := range secrets {
-		for _, form := range []string{strconv.Quote(secret), secret, present.Safe(secret)} {
+		for _, form := range []string{strconv.Quote(secret), visible.Text(strconv.Quote(secret)), secret, visible.Text(secret)} {
 			said = strings.ReplaceAll(said, form, notShown)
 		}
 	}

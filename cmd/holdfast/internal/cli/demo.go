@@ -50,7 +50,7 @@ func (c *demoCommand) Run(s streams, redis redisFlags) error {
 		return demo.Run(ctx, cfg)
 	}
 	if width, ok := c.livePicture(s); ok {
-		err = demo.OnTerminal(ctx, s.stdout, width, play)
+		err = demo.OnTerminal(ctx, s.stdout.Beneath(), width, play)
 	} else {
 		err = play(ctx, demo.NewPlain(s.stdout))
 	}

@@ -23,7 +23,7 @@ func TestDocs(t *testing.T) {
 	for _, row := range exit.Table {
 		wanted = append(wanted, "| "+row.Code+" | "+row.Means+" |")
 	}
-	parser, err := newParser(new(grammar), streams{})
+	parser, err := newParser(new(grammar), nowhere())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,10 +89,10 @@ func (c *doctorCommand) writer(s streams, title string) (tell func([]doctor.Find
 		}
 		return tell, func() error { return failed }
 	}
-	printer := &doctor.Printer{W: s.stdout, Width: fileWidth, Verbose: c.Verbose}
+	shown := &doctor.Printer{W: s.stdout, Width: fileWidth, Verbose: c.Verbose}
 	if width := terminalWidth(s.stdout); width > 0 {
-		printer.Width, printer.Terminal, printer.Colour = max(24, min(width-1, 96)), true, !plainWanted()
+		shown.Width, shown.Terminal, shown.Colour = max(24, min(width-1, 96)), true, !plainWanted()
 	}
-	printer.Title(title)
-	return printer.Tell, printer.End
+	shown.Title(title)
+	return shown.Tell, shown.End
 }

@@ -2,19 +2,27 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 )
+
+// nowhere are streams that keep nothing.
+func nowhere() streams {
+	return streams{stdout: printer.New(io.Discard), stderr: printer.New(io.Discard)}
+}
 
 // TestManual compares the manual page with the grammar, and has man read it, if there is one.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	var page bytes.Buffer
-	if err := new(manCommand).Run(streams{stdout: &page}); err != nil {
+	if err := new(manCommand).Run(streams{stdout: printer.New(&page), stderr: printer.New(io.Discard)}); err != nil {
 		t.Fatal(err)
 	}
-	parser, err := newParser(new(grammar), streams{})
+	parser, err := newParser(new(grammar), nowhere())
 	if err != nil {
 		t.Fatal(err)
 	}

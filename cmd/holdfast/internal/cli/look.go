@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/watch"
 )
@@ -73,8 +74,8 @@ func (c *lsCommand) Run(s streams, flags redisFlags) error {
 		l := &lister{streams: s, lsCommand: c, out: out, wipe: func() {}}
 		options := c.options()
 		options.All = c.All
-		if stderr, isFile := s.stderr.(*os.File); isFile && canRedraw(stderr) {
-			options.Progress, l.wipe = scanProgress(stderr)
+		if canRedraw(s.stderr) {
+			options.Progress, l.wipe = scanProgress(s.stderr)
 		}
 		err := survey.Scan(ctx, rdb, options, l.add)
 		l.wipe()
@@ -107,7 +108,7 @@ func (l *lister) add(lock survey.Lock) error {
 	case l.JSON:
 		return present.JSON(l.out, lock)
 	case l.table != nil:
-		return printLines(l.out, l.table.Line(lock))
+		return printer.Lines(l.out, l.table.Line(lock))
 	}
 	l.locks = append(l.locks, lock)
 	if len(l.locks) <= mostSorted {
@@ -122,11 +123,11 @@ func (l *lister) add(lock survey.Lock) error {
 func (l *lister) print() error {
 	present.Order(l.Sort).Sort(l.locks)
 	l.table = present.NewTable(l.locks, terminalWidth(l.stdout))
-	if err := printLines(l.out, l.table.Head()); err != nil {
+	if err := printer.Lines(l.out, l.table.Head()); err != nil {
 		return err
 	}
 	for _, lock := range l.locks {
-		if err := printLines(l.out, l.table.Line(lock)); err != nil {
+		if err := printer.Lines(l.out, l.table.Line(lock)); err != nil {
 			return err
 		}
 	}
@@ -152,11 +153,11 @@ func (l *lister) among() string {
 	if l.Pattern == "" {
 		return ""
 	}
-	return " among the names " + present.Safe(l.Pattern)
+	return " among the names " + l.Pattern
 }
 
 // scanProgress draws a bar on a terminal while a scan takes long, until wipe is called.
-func scanProgress(out *os.File) (tell func(done, total int64), wipe func()) {
+func scanProgress(out *printer.Printer) (tell func(done, total int64), wipe func()) {
 	began := time.Now()
 	shown, ended := bar{out: out}, false
 	tell = func(done, total int64) {
@@ -193,7 +194,7 @@ func (c *showCommand) Run(s streams, flags redisFlags) error {
 		if c.JSON {
 			return present.JSON(s.stdout, lock)
 		}
-		return printLines(s.stdout, present.Details(lock, terminalWidth(s.stdout))...)
+		return printer.Lines(s.stdout, present.Details(lock, terminalWidth(s.stdout))...)
 	})
 }
 
@@ -219,7 +220,7 @@ func (c *watchCommand) Run(s streams, flags redisFlags) error {
 		return exit.Because(exit.Usage, "watch needs a terminal that it can draw on; otherwise there is holdfast ls, and ls --json")
 	}
 	return operate(flags, func(ctx context.Context, rdb redis.UniversalClient, target *connect.Target) error {
-		err := watch.Run(ctx, os.Stdin, s.stdout, watch.Config{
+		err := watch.Run(ctx, os.Stdin, s.stdout.Beneath(), watch.Config{
 			Redis: rdb, Server: target.String(), Interval: c.Interval, Order: present.Order(c.Sort),
 			Options: c.options(),
 			Explain: func(err error) string { return explain(err, target).Error() },

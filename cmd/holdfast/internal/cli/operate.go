@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -12,7 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 )
 
@@ -43,7 +40,7 @@ func explain(err error, target *connect.Target) error {
 	case errors.As(err, &coded):
 		return coded
 	case errors.Is(err, holdfast.ErrInvalid):
-		return exit.Because(exit.Usage, "%s", present.Safe(unprefixed(err)))
+		return exit.Because(exit.Usage, "%s", unprefixed(err))
 	}
 	return exit.Because(exit.Unavailable, "Redis (%s) cannot be used: %s", target, reason(err))
 }
@@ -54,11 +51,11 @@ func reason(err error) string {
 	var backend *holdfast.BackendError
 	switch {
 	case errors.As(err, &lacking):
-		return present.Safe(lacking.Error()) + "; holdfast doctor, as that user, says what else is missing, and docs/acl.md what each kind needs"
+		return lacking.Error() + "; holdfast doctor, as that user, says what else is missing, and docs/acl.md what each kind needs"
 	case errors.As(err, &backend):
 		err = backend.Err
 	}
-	return present.Safe(connect.Explain(err).Error())
+	return connect.Explain(err).Error()
 }
 
 // unprefixed takes the library's prefix off an error: the tool has the same.
@@ -74,14 +71,4 @@ func unreadable(name string, err error) error {
 			"look at it with redis-cli, and delete it there", name)
 	}
 	return err
-}
-
-// printLines writes lines.
-func printLines(w io.Writer, lines ...string) error {
-	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
-		}
-	}
-	return nil
 }

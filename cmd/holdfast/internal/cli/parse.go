@@ -96,7 +96,7 @@ func refusal(err error) *kong.ParseError {
 
 func newParser(g *grammar, s streams) (*kong.Kong, error) {
 	parser, err := kong.New(g,
-		kong.Name("holdfast"), kong.Description(about), kong.Writers(forKong(s.stdout), s.stderr),
+		kong.Name("holdfast"), kong.Description(about), kong.Writers(s.stdout.Beneath(), s.stderr), // of a terminal kong finds the width
 		kong.Vars{
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
 			"benched": strings.Join(bench.Kinds(), ","), "shells": strings.Join(completion.Shells(), ","),

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 )
 
 // dumb reports whether the terminal says that it can do nothing but write lines.
@@ -21,12 +21,12 @@ func dumb() bool { return os.Getenv("TERM") == "dumb" }
 // plainWanted reports whether the environment asks for neither colours nor pictures.
 func plainWanted() bool { return os.Getenv("NO_COLOR") != "" || dumb() }
 
-// canRedraw reports whether something is a terminal on which a line can be written again and again.
-func canRedraw(out *os.File) bool { return term.IsTerminal(out.Fd()) && !dumb() }
+// canRedraw reports whether a line can be written again and again there: it is a terminal.
+func canRedraw(p *printer.Printer) bool { return terminalWidth(p) > 0 && !dumb() }
 
-// terminalWidth is how wide the terminal is that something is written to; 0: it is none.
-func terminalWidth(w io.Writer) int {
-	out, isFile := w.(term.File)
+// terminalWidth is how wide the terminal is that is printed to; 0: it is none.
+func terminalWidth(p *printer.Printer) int {
+	out, isFile := p.Beneath().(term.File)
 	if !isFile || !term.IsTerminal(out.Fd()) {
 		return 0
 	}
@@ -44,7 +44,7 @@ const (
 
 // bar is a line of a terminal that shows how far something is. The zero bar was not drawn yet.
 type bar struct {
-	out   io.Writer
+	out   *printer.Printer
 	drawn time.Time
 }
 
@@ -56,13 +56,14 @@ func (b *bar) draw(label string, done, total int64) {
 	b.drawn = time.Now()
 	share := min(1, float64(done)/float64(max(total, 1)))
 	filled := int(share * barWidth)
-	_, _ = fmt.Fprintf(b.out, "\r%s %3.0f%% [%s%s]\x1b[K", label, 100*share, strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled))
+	shown := fmt.Sprintf("%s %3.0f%% [%s%s]", label, 100*share, strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled))
+	_ = b.out.Styled("\r%s\x1b[K", shown)
 }
 
 // wipe takes it off the screen, and is called once.
 func (b *bar) wipe() {
 	if !b.drawn.IsZero() {
-		_, _ = fmt.Fprint(b.out, "\r\x1b[K")
+		_ = b.out.Styled("\r\x1b[K")
 	}
 }
 

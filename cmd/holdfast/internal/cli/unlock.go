@@ -60,7 +60,7 @@ func (c *unlockCommand) Run(s streams, flags redisFlags) error {
 		case errors.As(err, &changed):
 			return exit.Because(exit.Failed, "%w", err)
 		case errors.Is(err, holdfast.ErrUntold):
-			s.sayf("%q was taken away, but those who wait for it were not told and find out later: %s", c.Name, present.Safe(unprefixed(err)))
+			s.sayf("%q was taken away, but those who wait for it were not told and find out later: %s", c.Name, unprefixed(err))
 		case err != nil:
 			return unreadable(c.Name, err)
 		case !done:

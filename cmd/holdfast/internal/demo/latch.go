@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 const (
@@ -71,7 +73,7 @@ func (s *show) race() {
 	})
 	wentOn := until(s, goesOn, func() {
 		count := s.rdb.Get(s.ctx, finish.Name()).Val() // there is none when it has come to zero
-		s.livef("%s after the gun  GET answers %q", seconds(time.Since(gun)), count)
+		s.livef("%s after the gun  GET answers %s", seconds(time.Since(gun)), visible.Text(fmt.Sprintf("%q", count)))
 	})
 	s.Stage.keep()
 	check(group.Wait())

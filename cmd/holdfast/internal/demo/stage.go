@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -12,7 +11,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // Stage is where the demo is shown.
@@ -59,7 +60,7 @@ type Plain struct {
 func NewPlain(w io.Writer) *Plain { return &Plain{w: w} }
 
 // print drops failures: there is nobody to be told.
-func (p *Plain) print(lines ...string) { _, _ = fmt.Fprintln(p.w, strings.Join(lines, "\n")) }
+func (p *Plain) print(lines ...string) { _ = printer.Lines(p.w, lines...) }
 
 func (p *Plain) title(title string)      { p.print("", "== "+title) }
 func (p *Plain) write(lead, said string) { p.print(text.Wrap(said, lead, plainWidth)...) }
@@ -165,7 +166,7 @@ func (t *terminal) print(lines ...string) { t.program.Send(tea.Println(strings.J
 
 func (t *terminal) title(title string) {
 	time.Sleep(breath)
-	lines := text.Wrap(title, "", t.width())
+	lines := text.Wrap(visible.Text(title), "", t.width())
 	for i, line := range lines {
 		lines[i] = titleStyle.Render(line)
 	}
@@ -173,7 +174,7 @@ func (t *terminal) title(title string) {
 }
 
 func (t *terminal) write(lead, said string) {
-	lines := text.Wrap(said, lead, t.width())
+	lines := text.Wrap(visible.Text(said), lead, t.width())
 	lines[0] = strings.Replace(lines[0], bullet, t.mark(good, "  ✓ "), 1)
 	t.print(lines...)
 }

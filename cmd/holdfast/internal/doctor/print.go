@@ -2,13 +2,14 @@ package doctor
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // lead is how wide the word before each finding is.
@@ -25,7 +26,7 @@ var (
 
 // Printer writes findings for people: what passed at once, the rest in the end, the worst last.
 type Printer struct {
-	W io.Writer
+	W *printer.Printer
 	// Width is that of a line.
 	Width int
 	// Terminal is true if lines are cut that would not fit, and Colour if there are colours.
@@ -41,7 +42,7 @@ type Printer struct {
 // Title begins.
 func (p *Printer) Title(title string) {
 	p.held, p.passed = map[Severity][]Finding{}, 0
-	p.lines(text.Wrap(title, "", p.Width)...)
+	p.lines(text.Wrap(visible.Text(title), "", p.Width)...)
 	p.lines("")
 }
 
@@ -72,10 +73,11 @@ func (p *Printer) Tell(findings []Finding) {
 
 // line writes what passed in one line.
 func (p *Printer) line(of string) {
+	of = visible.Text(of) // it may be wider
 	if room := p.Width - lead; p.Terminal && ansi.StringWidth(of) > room {
 		of = strings.TrimSpace(ansi.Truncate(of, room-1, "")) + "…"
 	}
-	p.lines(p.word(Pass) + of)
+	p.lead(Pass, of)
 }
 
 // End writes what did not pass, and a sum.
@@ -132,27 +134,32 @@ func (p *Printer) finding(f Finding) {
 
 // do writes what to do.
 func (p *Printer) do(f Finding) {
-	p.lines(text.Wrap(f.Do, strings.Repeat(" ", lead)+"> ", p.Width)...)
+	p.lines(text.Wrap(visible.Text(f.Do), strings.Repeat(" ", lead)+"> ", p.Width)...)
 }
 
 func (p *Printer) wrapped(severity Severity, said string) {
-	lines := text.Wrap(said, strings.Repeat(" ", lead), p.Width)
-	lines[0] = p.word(severity) + lines[0][lead:]
-	p.lines(lines...)
+	lines := text.Wrap(visible.Text(said), strings.Repeat(" ", lead), p.Width)
+	p.lead(severity, lines[0][lead:])
+	if len(lines) > 1 {
+		p.lines(lines[1:]...)
+	}
 }
 
-// word is the word before a finding.
-func (p *Printer) word(severity Severity) string {
+// lead writes the first line of a finding, behind its word.
+func (p *Printer) lead(severity Severity, said string) {
 	word := leads[severity]
 	padding := strings.Repeat(" ", lead-len(word))
 	if p.Colour {
 		word = styles[severity].Render(word)
 	}
-	return word + padding
+	p.failed(p.W.Styled(word+padding+"%s\n", said))
 }
 
-func (p *Printer) lines(lines ...string) {
-	if _, err := fmt.Fprintln(p.W, strings.Join(lines, "\n")); p.err == nil {
+func (p *Printer) lines(lines ...string) { p.failed(printer.Lines(p.W, lines...)) }
+
+// failed notes the first failure.
+func (p *Printer) failed(err error) {
+	if p.err == nil {
 		p.err = err
 	}
 }

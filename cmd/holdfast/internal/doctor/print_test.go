@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"charm.land/lipgloss/v2"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 )
 
 var some = [][]Finding{
@@ -24,7 +26,7 @@ var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 func printed(t *testing.T, p *Printer) string {
 	t.Helper()
 	var out strings.Builder
-	p.W = &out
+	p.W = printer.New(&out)
 	p.Title("Redis: there")
 	for _, findings := range some {
 		p.Tell(findings)
@@ -39,7 +41,7 @@ func printed(t *testing.T, p *Printer) string {
 func TestPrintNothingPassed(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	p := Printer{W: &out, Width: 43}
+	p := Printer{W: printer.New(&out), Width: 43}
 	p.Title("Redis: there")
 	p.Tell(some[3])
 	if err := p.End(); err != nil || !strings.HasPrefix(out.String(), "Redis: there\n\nFAIL  four: ") {
@@ -118,7 +120,7 @@ func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestPrintFails(t *testing.T) {
 	t.Parallel()
-	p := &Printer{W: broken{}, Width: 79}
+	p := &Printer{W: printer.New(broken{}), Width: 79}
 	p.Title("x")
 	p.Tell(some[0])
 	if err := p.End(); !errors.Is(err, errBroken) {

@@ -257,11 +257,16 @@ func (p *probe) trySubscribe() {
 		subscribe, unsubscribe = "SSUBSCRIBE", "SUNSUBSCRIBE"
 		on, off = sub.SSubscribe, sub.SUnsubscribe
 	}
-	answer := func(ask func(context.Context, ...string) error) error {
+	answer := func(ask func(context.Context, ...string) error) (err error) {
+		defer func() { // go-redis panics at a message that is none
+			if recover() != nil {
+				err = errors.New("it answers with something else than a message")
+			}
+		}()
 		if err := ask(p.ctx, channel); err != nil {
 			return err
 		}
-		_, err := sub.ReceiveTimeout(p.ctx, callTimeout)
+		_, err = sub.ReceiveTimeout(p.ctx, callTimeout)
 		return err
 	}
 	p.note(subscribe, answer(on))

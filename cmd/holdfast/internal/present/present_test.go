@@ -19,6 +19,7 @@ func TestSafe(t *testing.T) {
 		"orders:42": "orders:42", "Größe 42, 🔒": "Größe 42, 🔒", `back\slash "quoted"`: `back\slash "quoted"`, "": "",
 		"\x1b[31mred": `\x1b[31mred`, "a\nb\tc\r": `a\nb\tc\r`, "\xff\xfe": `\xff\xfe`, "\u009b2J": `\u009b2J`, "\u202egnp.exe": `\u202egnp.exe`,
 		"zero\u200bwidth": `zero\u200bwidth`, "no\u00a0break": `no\u00a0break`, "\x7f": `\x7f`, "\\\x00": `\\\x00`,
+		"nothing\u3164\u034f\ufe00": `nothing\u3164\u034f\ufe00`,
 	} {
 		if got := Safe(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -29,12 +30,12 @@ func TestSafe(t *testing.T) {
 // TestJSON writes what reads back as it was, and is harmless.
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	name := "a<b>\x1b[31m\x7f\u009b2J\u202e\U000e0001 🔒"
+	name := "a<b>\x1b[31m\x7f\u009b2J\u202e\U000e0001\ufe00\u3164 🔒\n"
 	var out strings.Builder
 	if err := JSON(&out, map[string]string{"name": name}); err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"name":"a<b>\u001b[31m\u007f\u009b2J\u202e\udb40\udc01 🔒"}` + "\n"; out.String() != want {
+	if want := `{"name":"a<b>\u001b[31m\u007f\u009b2J\u202e\udb40\udc01\ufe00\u3164 🔒\n"}` + "\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 	var back map[string]string

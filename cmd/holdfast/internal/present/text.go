@@ -1,8 +1,7 @@
 // Package present writes locks for people: names that cannot harm a terminal, times, who holds a lock,
 // and tables that fit the width there is.
 //
-// All text that comes from Redis goes through [Safe]: a name may hold control characters, and a
-// terminal obeys them.
+// Texts that are measured go through [Safe] here, since an escape is wider than what it stands for. Package printer escapes the rest.
 package present
 
 import (
@@ -13,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -22,19 +20,18 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // None stands where there is nothing to say.
 const None = "-"
 
-// Safe returns a text without anything that a terminal obeys or hides: where there is such a thing, or
-// bytes that are no UTF-8, it is written as in a Go string, between no quotes.
+// Safe is [visible.Text] of one value. If it escapes anything there, a backslash is doubled, so that none is taken for an escape.
 func Safe(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+	if visible.Text(text) == text {
 		return text
 	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
+	return visible.Text(strings.ReplaceAll(text, `\`, `\\`))
 }
 
 // Fit shortens a safe text to so many columns, in the middle: the ends of names tell them apart.
@@ -182,25 +179,32 @@ func WaitingOf(l survey.Lock) string {
 
 // JSON writes a value as one line, with all that a terminal obeys or hides in escapes of JSON: its own
 // rules ask for that below U+0020 only.
-func JSON(w io.Writer, value any) error {
+func JSON(w io.Writer, value any) error { return writeJSON(w, value, "") }
+
+// JSONLines is [JSON] in lines, each field in one of its own.
+func JSONLines(w io.Writer, value any) error { return writeJSON(w, value, "  ") }
+
+func writeJSON(w io.Writer, value any, indent string) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	var safe bytes.Buffer
-	for _, r := range text.String() {
-		switch {
-		case r == '\n' || unicode.IsPrint(r):
-			safe.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&safe, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&safe, `\u%04x`, r)
-		}
-	}
-	_, err := w.Write(safe.Bytes())
+	_, err := io.WriteString(w, new(visible.Reader).Map(text.String(), escapeJSON))
 	return err
+}
+
+// escapeJSON writes a hidden character as in a string of JSON. A line break is none of a string.
+func escapeJSON(character string) string {
+	r, _ := utf8.DecodeRuneInString(character)
+	switch {
+	case r == '\n':
+		return character
+	case r > 0xffff:
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
 }

@@ -3,9 +3,10 @@
 package runner
 
 import (
-	"encoding/json"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 )
 
 // sayLimit is for how long the end of a run waits until everything has been said.
@@ -112,7 +113,7 @@ func (r *run) happened(e event) {
 		if r.mute {
 			return
 		}
-		if err := json.NewEncoder(r.Status).Encode(e); err != nil {
+		if err := present.JSON(r.Status, e); err != nil {
 			r.mute = true
 			r.say("the status cannot be written, so there is no more of it: %v", err)
 		}

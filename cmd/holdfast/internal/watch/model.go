@@ -135,7 +135,7 @@ func (m *model) takeRead(msg read) tea.Cmd {
 }
 
 func (m *model) takeForced(msg forced) {
-	name := present.Safe(msg.name)
+	name := msg.name
 	switch {
 	case msg.done && msg.err == nil:
 		m.note = name + " was taken away"
@@ -148,7 +148,7 @@ func (m *model) takeForced(msg forced) {
 	}
 }
 
-// explain says what an error is about, in one line that cannot harm the terminal.
+// explain says what an error is about.
 func (m *model) explain(err error) string {
 	var changed *force.ChangedError
 	switch {
@@ -159,7 +159,7 @@ func (m *model) explain(err error) string {
 	case errors.As(err, &changed):
 		return changed.Error()
 	}
-	return present.Safe(m.Explain(err))
+	return m.Explain(err)
 }
 
 // arrange sorts and filters what there is, and keeps the cursor on the lock that it is on.

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // pointer stands before the lock that the cursor is on, also where there is no colour.
@@ -38,9 +39,30 @@ func (m *model) View() tea.View {
 	return view
 }
 
+// line is one of the screen. Its text may be anybody's: it is escaped when the line is drawn.
+type line struct {
+	lead  string // ours, without a style
+	text  string
+	style lipgloss.Style
+}
+
+// draw returns the line in at most so many columns.
+func (l line) draw(width int) string {
+	return ansi.Truncate(l.lead+l.style.Render(ansi.Truncate(visible.Text(l.text), max(0, width-ansi.StringWidth(l.lead)), "…")), width, "…")
+}
+
+// plain are lines without a style.
+func plain(texts ...string) []line {
+	lines := make([]line, len(texts))
+	for i, text := range texts {
+		lines[i].text = text
+	}
+	return lines
+}
+
 // lines are what is on the screen: as many as fit, and none too wide.
 func (m *model) lines() []string {
-	var lines []string
+	var lines []line
 	switch m.page {
 	case details:
 		lines = m.detailLines()
@@ -49,47 +71,45 @@ func (m *model) lines() []string {
 	default:
 		lines = m.listLines()
 	}
-	for i, line := range lines {
-		lines[i] = ansi.Truncate(line, m.width, "…")
+	drawn := make([]string, len(lines))
+	for i, l := range lines {
+		drawn[i] = l.draw(m.width)
 	}
-	return lines
+	return drawn
 }
 
 // screen puts a title, a body, a note and the keys together.
-func (m *model) screen(title string, body []string, keys string) []string {
+func (m *model) screen(title string, body []line, keys string) []line {
 	body = body[:min(len(body), max(0, m.height-3))]
-	lines := append([]string{titleStyle.Render(present.Fit(title, m.width))}, body...)
+	lines := append([]line{{text: present.Fit(visible.Text(title), m.width), style: titleStyle}}, body...)
 	for len(lines) < m.height-2 {
-		lines = append(lines, "")
+		lines = append(lines, line{})
 	}
-	note := m.note // the caller cuts it at its end
+	note := line{text: m.note}
 	if m.failed != nil && m.page != details {
-		note = alarmStyle.Render(m.explain(m.failed))
+		note = line{text: m.explain(m.failed), style: alarmStyle}
 	}
-	return append(lines, note, headStyle.Render(keys))
+	return append(lines, note, line{text: keys, style: headStyle})
 }
 
-func (m *model) listLines() []string {
+func (m *model) listLines() []line {
 	if !m.looked {
-		return m.screen(m.title(), []string{"", "looking …"}, "q quit")
+		return m.screen(m.title(), plain("", "looking …"), "q quit")
 	}
-	var body []string
+	body := plain("", "no locks")
 	if m.table != nil && len(m.shown) > 0 {
-		body = append(body, headStyle.Render(strings.Repeat(" ", len(pointer))+m.table.Head()))
+		beside := strings.Repeat(" ", len(pointer))
+		body = []line{{beside, m.table.Head(), headStyle}}
 		for i := m.top; i < min(m.top+m.rows(), len(m.shown)); i++ {
-			line := m.table.Line(m.shown[i])
+			row := line{lead: beside, text: m.table.Line(m.shown[i])}
 			if i == m.cursor {
-				line = pointer + selectedStyle.Render(line)
-			} else {
-				line = strings.Repeat(" ", len(pointer)) + line
+				row.lead, row.style = pointer, selectedStyle
 			}
-			body = append(body, line)
+			body = append(body, row)
 		}
-	} else {
-		body = []string{"", "no locks"}
 	}
 	if m.page == filtering {
-		return m.screen("filter: "+present.Safe(m.filter)+"_", body, "enter keep  esc clear")
+		return m.screen("filter: "+m.filter+"_", body, "enter keep  esc clear")
 	}
 	keys := "enter details  u unlock  s sort  / filter  q quit"
 	if m.width < len(keys) {
@@ -112,27 +132,27 @@ func (m *model) title() string {
 	}
 	parts := []string{count, "by " + string(m.Order)}
 	if m.filter != "" {
-		parts = append(parts, fmt.Sprintf("%d with %s", len(m.shown), present.Safe(m.filter)))
+		parts = append(parts, fmt.Sprintf("%d with %s", len(m.shown), m.filter))
 	}
 	if m.Options.Match != "" {
-		parts = append(parts, present.Safe(m.Options.Match))
+		parts = append(parts, m.Options.Match)
 	}
 	return strings.Join(append(parts, m.Server), " · ")
 }
 
-func (m *model) detailLines() []string {
-	body := []string{""}
+func (m *model) detailLines() []line {
+	body := plain("")
 	switch {
 	case m.lockErr != nil:
-		body = append(body, present.Fit(present.Safe(m.lockName), m.width), m.explain(m.lockErr))
+		body = append(body, plain(present.Fit(present.Safe(m.lockName), m.width), m.explain(m.lockErr))...)
 	default:
-		body = append(body, present.Details(m.lock, m.width)...)
+		body = append(body, plain(present.Details(m.lock, m.width)...)...)
 	}
 	return m.screen("details · "+m.Server, body, "u unlock  esc back")
 }
 
-func (m *model) confirmLines() []string {
+func (m *model) confirmLines() []line {
 	ask := force.Victims(m.lock) + ". Whoever holds it may still be at work; take it away all the same?"
-	body := append([]string{""}, text.Wrap(ask, "", m.width)...)
+	body := append(plain(""), plain(text.Wrap(visible.Text(ask), "", m.width)...)...)
 	return m.screen("unlock · "+m.Server, body, "y take it away  any other key: do nothing")
 }

@@ -2,7 +2,9 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 const (
@@ -325,3 +328,45 @@ func TestLooksOnce(t *testing.T) {
 		t.Error("two looks at once")
 	}
 }
+
+// TestHostileText: whatever stands in Redis, or a server says, and whatever is typed, nothing but our styles comes to the terminal as an
+// escape sequence, on each page.
+func TestHostileText(t *testing.T) {
+	t.Parallel()
+	const hostile = "a\x1b[8m\x1b]0;own\a\n\u202e\u3164\ufe00\x9b\xff"
+	s := newScreen(t)
+	s.do("HSET", hostile, owner, "1")
+	s.do("HSET", "holdfast_client:"+owner[:18], "program", hostile, "host", hostile)
+	s.Server, s.Options.Match = hostile, "*"
+	s.Explain = func(error) string { return hostile }
+	s.begin()
+	look := func() {
+		t.Helper()
+		s.text()
+		for line := range strings.SplitSeq(s.View().Content, "\n") {
+			if shown := styles.ReplaceAllString(line, ""); visible.Text(shown) != shown || strings.Contains(line, "\x1b[8m") {
+				t.Errorf("%q comes to the terminal", line)
+			}
+		}
+	}
+	look()
+	s.keys("enter")
+	s.shows("held by")
+	look()
+	s.keys("u")
+	s.shows("take it away all the same?")
+	look()
+	s.keys("n", "esc", "/", hostile)
+	look()
+	s.keys("enter", "esc")
+	s.run(s.take(scanned{err: errors.New(hostile)}))
+	look()
+	s.keys("enter")
+	s.run(s.takeRead(read{name: hostile, err: errors.New(hostile)}))
+	look()
+	s.takeForced(forced{name: hostile, done: true, err: errors.New(hostile)})
+	look()
+}
+
+// styles are the escape sequences of colours.
+var styles = regexp.MustCompile("\x1b\\[[0-9;]*m")
