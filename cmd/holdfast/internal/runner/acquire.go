@@ -161,12 +161,12 @@ func given[T any](on bool, option T) []T {
 // once, in a goroutine of its own.
 func (r *run) take() acquired {
 	began := time.Now()
-	if os.Getenv(lockVariable) == r.Name {
+	if r.claim.lock != "" && r.claim.lock == r.Name {
 		outer, err := r.outer()
 		switch {
 		case err == nil:
 			return acquired{outer: outer}
-		case errors.Is(err, errAlone), errors.Is(err, errLeftGroup):
+		case isUnproven(err):
 			r.noticef("%s says that a run of %q is around this one, but %v, so this one is on its own", lockVariable, r.Name, err)
 		case !errors.Is(err, holdfast.ErrOtherKind): // a run of another kind, or in another Redis
 			return acquired{err: err}

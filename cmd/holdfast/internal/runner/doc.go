@@ -62,10 +62,27 @@
 //
 // # A run inside a run
 //
-// Whoever finds in the environment that a run of the same name is around it, and in
-// Redis that the owner named there holds the lock, becomes the command (execve). It is in the
-// process group of the outer run's command then, unless it has left that (setsid), which the
-// outer run passes signals on to and kills at the end of the lock, so nothing is watched twice. Until then our signals
-// are collected; deafen gives them their usual effect back, and one that has come before it is
-// looked for after it.
+// A run inside a run of the same name becomes the command (execve), without a hold of its own. It is in the process group of the outer run's
+// command then, which the outer run passes signals on to and kills at the end of the lock, so nothing is watched twice. Until then our
+// signals are collected; deafen gives them their usual effect back, and one that has come before it is looked for after it.
+//
+// That there is an outer run is what the environment says, and anybody can set that: a stale file of variables, a script, a customer. So the
+// command runs without a hold of its own only if all of this is proven:
+//
+//	the environment is whole     with HOLDFAST_LOCK, HOLDFAST_OWNER and HOLDFAST_RUNNER are set, and well formed, as HOLDFAST_PERMIT and
+//	                             HOLDFAST_TOKEN are if they are set                     otherwise an error (64), whatever the lock
+//	it is about this lock        HOLDFAST_LOCK is our name                              otherwise a hold of our own
+//	the outer run lives          HOLDFAST_RUNNER is the process of a run of that name, by its command line
+//	                                                                                    otherwise a hold of our own, and a notice
+//	it stops us at a loss        it is the parent of the leader of our process group, which has not ended: not after setsid, nor once
+//	                             the outer run or its command has ended                 likewise
+//	it holds the lock            Redis has the lock, or the permit, under that owner, now; not kept by MinHold after the end of a run;
+//	                             in our Redis, database and prefix                      likewise; an error if Redis cannot be asked
+//	the hold is its own          the owner is one of holdfast's, whose client says that it is that process on this host, or says nothing
+//	                                                                                    likewise
+//	it can give what we want     a token for --fenced, which is the last one of the lock; no reader for a writer
+//	                                                                                    otherwise an error (64)
+//
+// A hold of our own is always safe: at worst we wait for the outer run. Off Linux all that is known of HOLDFAST_RUNNER is that such a process
+// lives.
 package runner

@@ -41,7 +41,10 @@ func (r *run) refused(err error) *exit.Error {
 	var short *holdfast.PermitsError
 	var locked *holdfast.LockedError
 	var backend *holdfast.BackendError
+	var coded *exit.Error
 	switch {
+	case errors.As(err, &coded):
+		return coded
 	case errors.As(err, &short) && short.Unset && !r.waits():
 		return exit.Because(exit.Usage, "the semaphore %q has no permits yet: give it some by --permits N, or wait for somebody to do so by --wait TIME",
 			r.Name)

@@ -26,8 +26,27 @@ func inGroupOf(runner int) bool {
 		return false
 	}
 	stat, err := leader.Stat()
-	return err == nil && stat.PPID == runner
+	return err == nil && stat.PPID == runner && stat.State != ended
 }
+
+// proveRunner returns an [unprovenError] unless a process is a run of a lock of this name, and stops our group when it loses that.
+func proveRunner(runner int, name string) error {
+	process, err := procfs.NewProc(runner)
+	if err != nil {
+		return errNoRun
+	}
+	line, err := process.CmdLine()
+	switch {
+	case err != nil || !isRunOf(line, name):
+		return errNoRun
+	case !inGroupOf(runner):
+		return errLeftGroup
+	}
+	return nil
+}
+
+// ended is the state of a process that has ended and was not collected yet.
+const ended = "Z"
 
 // changed is the kernel's siginfo_t for a child that has changed its state, of which x/sys hides the half.
 type changed struct {
@@ -81,7 +100,6 @@ func (c *child) frozen() bool {
 // outOfReach reports whether somebody in the command's group runs as another user, so that we may not
 // signal him. A signal to a group succeeds if one of it gets it.
 func (c *child) outOfReach() bool {
-	const ended = "Z"
 	return slices.ContainsFunc(c.group(), func(stat procfs.ProcStat) bool {
 		return stat.State != ended && errors.Is(syscall.Kill(stat.PID, 0), syscall.EPERM)
 	})

@@ -4,26 +4,21 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"os"
-	"strconv"
 	"syscall"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// outer is what the environment says of a run of the same name around this one. Anybody can set
-// the environment, and the hold may be lost since, so it is believed only as far as Redis says the
-// same.
+// outer returns the holder of the run around this one, if what the environment says of it is proven; otherwise an [unprovenError], or why
+// Redis cannot be asked.
 func (r *run) outer() (*holdfast.Holder, error) {
-	owner := os.Getenv(ownerVariable)
-	if r.Kind == Permits {
-		owner = os.Getenv(permitVariable)
-	}
-	if runner, err := strconv.Atoi(os.Getenv(runnerVariable)); err == nil && !inGroupOf(runner) {
-		return nil, errLeftGroup
+	if err := proveRunner(r.claim.runner, r.Name); err != nil {
+		return nil, err
 	}
 	ctx, cancel := r.withinWait()
 	defer cancel()
@@ -31,19 +26,26 @@ func (r *run) outer() (*holdfast.Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range state.Holders {
-		if h.Owner.String() == owner {
-			return &h, nil
-		}
+	holder := r.claim.holds(state, r.Kind == Permits)
+	switch {
+	case holder == nil, protocol.Kept(holder.Owner.String()):
+		return nil, errNotHeld
+	case !protocol.Ours(r.claim.owner), !holder.Who.IsZero() && (holder.Who.PID != r.claim.runner || holder.Who.Host != hostName()):
+		return nil, errOtherHold
+	case r.Fenced && r.claim.token != 0 && r.claim.token != state.Token:
+		return nil, exit.Because(exit.Usage, "%s is not the fencing token of the run of %q around this one", tokenVariable, r.Name)
 	}
-	return nil, errAlone
+	return holder, nil
 }
 
-// There is no outer run, or it does not stop this one when it loses the lock.
-var (
-	errAlone     = errors.New("it does not hold that any more")
-	errLeftGroup = errors.New("this one is not in the process group that it stops when the lock is lost")
-)
+// hostName is what our runs say of their host.
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return presence.Printable(host)
+}
 
 // runUnder runs the command under the hold of an outer run, in our place: the outer run passes
 // signals on to its group, which the command is in, and stops it when the hold is lost. It returns
@@ -52,17 +54,12 @@ func (r *run) runUnder(outer *holdfast.Holder) *exit.Error {
 	switch {
 	case r.Kind == Write && outer.Mode == holdfast.ModeRead:
 		return exit.Because(exit.Usage, "the run around this one holds the lock %q for reading, and does not let it go for a writer", r.Name)
-	case r.Fenced && os.Getenv(tokenVariable) == "":
+	case r.Fenced && r.claim.token == 0:
 		return exit.Because(exit.Usage, "the run of %q around this one has no fencing token; --fenced is for the outer one", r.Name)
 	case r.MaxRun > 0 || r.MinHold > 0:
 		return exit.Because(exit.Usage, "there is a run of %q around this one, so --max-run and --min-hold are for that one", r.Name)
 	}
-	environment := r.withoutSecrets()
-	for _, name := range ofLock {
-		if value, found := os.LookupEnv(name); found {
-			environment = append(environment, name+"="+value)
-		}
-	}
+	environment := append(r.withoutSecrets(), r.claim.environment()...)
 	nested := event{Event: "nested"}
 	nested.Owner, nested.Permit = r.ownerOrPermit(outer.Owner)
 	r.happened(nested)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -85,30 +84,15 @@ const remedy = "start holdfast itself as that user (sudo holdfast run …)"
 // environment is ours, with what the command may want to know of this lock, nothing of one that
 // we run under ourselves, and no passwords.
 func (r *run) environment() []string {
-	ours := append(r.withoutSecrets(), lockVariable+"="+r.Name, ownerVariable+"="+r.hold.Owner().String(),
-		runnerVariable+"="+strconv.Itoa(os.Getpid()))
+	own := claim{lock: r.Name, owner: r.hold.Owner().String(), runner: os.Getpid()}
 	if r.Kind == Permits {
-		ours = append(ours, permitVariable+"="+r.hold.PermitIDs()[0].String())
+		own.permit = r.hold.PermitIDs()[0].String()
 	}
 	if r.Fenced {
-		ours = append(ours, tokenVariable+"="+strconv.FormatInt(r.hold.Token(), 10))
+		own.token = r.hold.Token()
 	}
-	return ours
+	return append(r.withoutSecrets(), own.environment()...)
 }
-
-// The environment variables by which a command knows its lock.
-const (
-	lockVariable  = "HOLDFAST_LOCK"
-	ownerVariable = "HOLDFAST_OWNER"
-	tokenVariable = "HOLDFAST_TOKEN"
-	// A semaphore's permit has an id of its own in Redis, in place of an owner.
-	permitVariable = "HOLDFAST_PERMIT"
-	// The process that stops the command's group when the lock is lost.
-	runnerVariable = "HOLDFAST_RUNNER"
-)
-
-// ofLock are all of them.
-var ofLock = []string{lockVariable, ownerVariable, tokenVariable, permitVariable, runnerVariable}
 
 // withoutSecrets is our environment without what is said of Redis, unless the command is to have
 // that, of the dashboard, and of locks. What else is there is the user's, also if it is a secret.

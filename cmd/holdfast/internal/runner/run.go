@@ -30,6 +30,7 @@ const (
 type run struct {
 	Config
 
+	claim   claim
 	client  *holdfast.Client
 	lock    holdfast.Inspector
 	whole   holdfast.Inspector // what says who holds it
@@ -59,6 +60,10 @@ func Run(cfg Config, d driver.Driver) error {
 	if err := cfg.check(); err != nil {
 		return &exit.Error{Code: exit.Usage, Err: err}
 	}
+	claim, err := claimed(os.Getenv)
+	if err != nil {
+		return &exit.Error{Code: exit.Usage, Err: err}
+	}
 	client, err := holdfast.New(d, holdfast.WithLease(cfg.Lease), holdfast.WithMargin(cfg.margin()),
 		holdfast.WithIdentity(holdfast.Identity{Program: identityOf(cfg.Command[0])}))
 	if err != nil {
@@ -66,7 +71,7 @@ func Run(cfg Config, d driver.Driver) error {
 	}
 	signals, resized, stop := listen()
 	defer stop()
-	r := &run{Config: cfg, client: client, signals: signals, resized: resized, deafen: stop, say: cfg.Log, teller: newTeller()}
+	r := &run{Config: cfg, claim: claim, client: client, signals: signals, resized: resized, deafen: stop, say: cfg.Log, teller: newTeller()}
 	r.lock, r.whole = r.locks()
 	defer r.teller.close()
 	r.Log = func(format string, args ...any) { r.teller.tell(func() { r.say(format, args...) }) }
