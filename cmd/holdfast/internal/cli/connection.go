@@ -42,13 +42,21 @@ func (f redisFlags) options() connect.Options {
 	}
 }
 
-// environment is what another holdfast needs to use the same Redis, but for InsecureSkipVerify.
-func (f redisFlags) environment() []string {
+// environment is what another holdfast needs to use the same Redis, the target of these flags, but for InsecureSkipVerify. A password from a
+// file that it could not read again is in a variable.
+func (f redisFlags) environment(target *connect.Target) []string {
+	password, sentinelPassword := os.Getenv(passwordVariable), os.Getenv(sentinelPasswordVariable)
+	if kept, once := target.ReadOnce(f.PasswordFile); once {
+		f.PasswordFile, password = "", kept
+	}
+	if kept, once := target.ReadOnce(f.SentinelPasswordFile); once {
+		f.SentinelPasswordFile, sentinelPassword = "", kept
+	}
 	return []string{
 		"HOLDFAST_REDIS=" + f.Redis,
-		"HOLDFAST_REDIS_PASSWORD_FILE=" + f.PasswordFile, passwordVariable + "=" + os.Getenv(passwordVariable),
+		"HOLDFAST_REDIS_PASSWORD_FILE=" + f.PasswordFile, passwordVariable + "=" + password,
 		"HOLDFAST_REDIS_SENTINEL_USER=" + f.SentinelUser,
-		"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=" + f.SentinelPasswordFile, sentinelPasswordVariable + "=" + os.Getenv(sentinelPasswordVariable),
+		"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=" + f.SentinelPasswordFile, sentinelPasswordVariable + "=" + sentinelPassword,
 		"HOLDFAST_REDIS_TLS_CA=" + f.TLSCA, "HOLDFAST_REDIS_TLS_CERT=" + f.TLSCert, "HOLDFAST_REDIS_TLS_KEY=" + f.TLSKey,
 		"HOLDFAST_REDIS_TLS_SERVER_NAME=" + f.TLSServerName,
 	}

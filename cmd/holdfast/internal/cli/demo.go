@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 )
 
@@ -80,24 +81,24 @@ func setting(redis redisFlags) (cfg demo.Config, done func(), err error) {
 		if cfg.Target, err = redis.target(); err != nil {
 			return cfg, nil, err
 		}
-		cfg.Server, cfg.Holder = "the Redis at "+cfg.Target.String(), redis.holder()
+		cfg.Server, cfg.Holder = "the Redis at "+cfg.Target.String(), redis.holder(cfg.Target)
 		return cfg, func() {}, nil
 	}
 	server, err := demo.StartServer()
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg.Server, cfg.Holder = "a Redis server inside this process", redisFlags{Redis: server.URL()}.holder()
 	if cfg.Target, err = server.Target(); err != nil { // what else the flags say is of another server
 		server.Close()
 		return cfg, nil, err
 	}
+	cfg.Server, cfg.Holder = "a Redis server inside this process", redisFlags{Redis: server.URL()}.holder(cfg.Target)
 	return cfg, server.Close, nil
 }
 
 // holder starts this program once more, to hold a lock and be killed. It gets
 // what is secret through its environment.
-func (f redisFlags) holder() func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
+func (f redisFlags) holder(target *connect.Target) func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
 	return func(ctx context.Context, kind, name string, lease time.Duration) (*demo.Holder, error) {
 		self, err := os.Executable()
 		if err != nil {
@@ -109,7 +110,7 @@ func (f redisFlags) holder() func(ctx context.Context, kind, name string, lease 
 		}
 		command := exec.CommandContext(ctx, self, args...) //nolint:gosec // it runs itself
 		command.Args[0] = "holdfast"
-		command.Env = append(os.Environ(), f.environment()...)
+		command.Env = append(os.Environ(), f.environment(target)...)
 		command.Stderr = os.Stderr
 		return demo.StartHolder(command)
 	}

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -60,12 +59,14 @@ type Password struct {
 	File string
 }
 
-// Target is a Redis to connect to. What stands in files is read for each connection: it may have been replaced.
+// Target is a Redis to connect to. What stands in files is read for each connection: it may have been replaced. What cannot be read twice, such as
+// a pipe, is read once.
 type Target struct {
 	address
 
 	options   Options
 	unreached unreached
+	files     files
 }
 
 // Dial opens a connection.
@@ -88,19 +89,19 @@ func (o Options) Resolve() (*Target, error) {
 	if err := t.check(o); err != nil {
 		return t, err
 	}
-	_, err = t.tlsConfig()
+	_, err = t.tlsConfig(context.Background())
 	return t, err
 }
 
 // credentials are those at the server, as they are now.
-func (t *Target) credentials(context.Context) (user, password string, err error) {
-	password, err = t.options.Password.or(t.password)
+func (t *Target) credentials(ctx context.Context) (user, password string, err error) {
+	password, err = t.secretOf(ctx, t.options.Password, t.password)
 	return t.user, password, err
 }
 
 // sentinelCredentials are those at the sentinels.
-func (t *Target) sentinelCredentials(context.Context) (user, password string, err error) {
-	password, err = t.options.SentinelPassword.or("")
+func (t *Target) sentinelCredentials(ctx context.Context) (user, password string, err error) {
+	password, err = t.secretOf(ctx, t.options.SentinelPassword, "")
 	return t.options.SentinelUser, password, err
 }
 
@@ -118,29 +119,16 @@ func (t *Target) check(o Options) error {
 	return nil
 }
 
-// or returns the password, or that of the URL if there is no other.
-func (p Password) or(ofURL string) (string, error) {
+// secretOf returns the password, or that of the URL if there is no other.
+func (t *Target) secretOf(ctx context.Context, p Password, ofURL string) (string, error) {
 	switch {
 	case p.File != "":
-		return FirstLine(p.File, "password")
+		return t.files.firstLine(ctx, p.File, "password")
 	case p.Text != "":
 		return secret(p.Text, "the password in the environment")
 	default:
 		return ofURL, nil
 	}
-}
-
-// FirstLine reads a secret, of which what says what it is, from the first line of a file.
-func FirstLine(file, what string) (string, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // whoever starts the tool names it
-	if err != nil {
-		return "", fmt.Errorf("the %s file cannot be read: %w", what, err)
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	if line, err = secret(line, fmt.Sprintf("the first line of the %s file %s", what, file)); line == "" && err == nil {
-		return "", fmt.Errorf("the %s file %s has no %s in its first line", what, file, what)
-	}
-	return line, err
 }
 
 // secret returns a secret without the white space around it, which is seldom part of it. It refuses a secret that is in quotes or
@@ -157,16 +145,16 @@ func secret(text, where string) (string, error) {
 }
 
 // tlsConfig is nil without TLS.
-func (t *Target) tlsConfig() (*tls.Config, error) {
+func (t *Target) tlsConfig(ctx context.Context) (*tls.Config, error) {
 	if !t.tls {
 		return nil, nil //nolint:nilnil // it is none
 	}
 	o := t.options
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName, InsecureSkipVerify: t.skipVerify} //nolint:gosec // only on request
 	if o.CAFile != "" {                                                                                             // else the system's authorities
-		text, err := os.ReadFile(o.CAFile)
+		text, err := t.files.read(ctx, o.CAFile, "CA")
 		if err != nil {
-			return nil, fmt.Errorf("the CA file cannot be read: %w", err)
+			return nil, err
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
@@ -179,7 +167,15 @@ func (t *Target) tlsConfig() (*tls.Config, error) {
 	if o.CertFile == "" || o.KeyFile == "" {
 		return nil, errors.New("a client certificate takes both, --tls-cert and --tls-key")
 	}
-	certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+	cert, err := t.files.read(ctx, o.CertFile, "certificate")
+	if err != nil {
+		return nil, err
+	}
+	key, err := t.files.read(ctx, o.KeyFile, "key")
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("the client certificate cannot be used: %w", err)
 	}
@@ -210,7 +206,7 @@ func (t *Target) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 
 func (t *Target) dial(ctx context.Context, network, addr string, limit time.Duration) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: limit}
-	config, err := t.tlsConfig()
+	config, err := t.tlsConfig(ctx)
 	switch {
 	case err != nil:
 		return nil, err

@@ -170,7 +170,7 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return target.tlsConfig()
+		return target.tlsConfig(t.Context())
 	}
 	config, err := resolve(Options{URL: "rediss://h"})
 	if err != nil || config.MinVersion != tls.VersionTLS12 || config.InsecureSkipVerify {
