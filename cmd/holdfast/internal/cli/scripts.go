@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/scripts"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
@@ -76,7 +77,7 @@ func (c *scriptsCommand) list(s streams) error {
 		if c.JSON {
 			err = present.JSON(s.stdout, map[string]string{"name": name, "sha1": script.SHA(), "source": script.Source()})
 		} else {
-			err = printLines(s.stdout, script.SHA()+"  "+name)
+			err = printer.Lines(s.stdout, script.SHA()+"  "+name)
 		}
 		if err != nil {
 			return err
@@ -116,7 +117,7 @@ type scriptsReport struct {
 func (r *scriptsReport) tell(target *connect.Target, nodes []scripts.Node, unknown error) error {
 	var ends error
 	if unknown != nil {
-		why := present.Safe(connect.Explain(unknown).Error())
+		why := connect.Explain(unknown).Error()
 		if r.errors[""] != why {
 			r.sayf("Redis (%s) cannot be used: %s", target, why)
 		}
@@ -151,11 +152,11 @@ func (r *scriptsReport) tell(target *connect.Target, nodes []scripts.Node, unkno
 // print prints what is known of a server.
 func (r *scriptsReport) print(n scripts.Node) error {
 	text := ""
-	switch addr := present.Safe(n.Addr); {
+	switch addr := n.Addr; {
 	case r.command.JSON:
 		return present.JSON(r.stdout, n)
 	case n.Error != "":
-		r.sayf("%s cannot be used: %s", addr, present.Safe(n.Error))
+		r.sayf("%s cannot be used: %s", addr, n.Error)
 		return nil
 	case len(n.Missing) == 0:
 		text = fmt.Sprintf("%s: it has all %d scripts", addr, n.Scripts)
@@ -166,5 +167,5 @@ func (r *scriptsReport) print(n scripts.Node) error {
 	default:
 		text = fmt.Sprintf("%s: it lacks %d of %d scripts: %s", addr, len(n.Missing), n.Scripts, strings.Join(n.Missing, ", "))
 	}
-	return printLines(r.stdout, text)
+	return printer.Lines(r.stdout, text)
 }
