@@ -172,7 +172,10 @@ func TestScriptsList(t *testing.T) {
 	}
 	sources := map[string]string{}
 	for line := range strings.Lines(runScripts(t, "", "list", "--json").stdout) {
-		var one struct{ Name, SHA1, Source string }
+		var one struct {
+			SHA1   string `json:"sha1"`
+			Source string `json:"source"`
+		}
 		must(json.Unmarshal([]byte(line), &one))
 		sources[one.SHA1] = one.Source
 	}

@@ -69,13 +69,20 @@ func (c *scriptsCommand) Run(s streams, flags redisFlags) error {
 	return err
 }
 
+// listedScript is a script as list prints it with --json.
+type listedScript struct {
+	Name   string `json:"name"`
+	SHA1   string `json:"sha1"`
+	Source string `json:"source"`
+}
+
 func (c *scriptsCommand) list(s streams) error {
 	every := protocol.Every()
 	for _, name := range slices.Sorted(maps.Keys(every)) {
 		script := every[name]
 		var err error
 		if c.JSON {
-			err = present.JSON(s.stdout, map[string]string{"name": name, "sha1": script.SHA(), "source": script.Source()})
+			err = present.JSON(s.stdout, listedScript{name, script.SHA(), script.Source()})
 		} else {
 			err = printer.Lines(s.stdout, script.SHA()+"  "+name)
 		}
@@ -92,7 +99,7 @@ func (c *scriptsCommand) visit(ctx context.Context, s streams, target *connect.T
 	for {
 		nodes, err := scripts.Visit(ctx, target, c.Action == loadScripts)
 		if ctx.Err() != nil {
-			return nil
+			return ctx.Err()
 		}
 		err = r.tell(target, nodes, err)
 		if c.Every == 0 {
@@ -115,20 +122,8 @@ type scriptsReport struct {
 
 // tell prints what came of a visit, and returns the error with which the command ends if that was the last one.
 func (r *scriptsReport) tell(target *connect.Target, nodes []scripts.Node, unknown error) error {
-	var ends error
-	if unknown != nil {
-		why := connect.Explain(unknown).Error()
-		if r.errors[""] != why {
-			r.sayf("Redis (%s) cannot be used: %s", target, why)
-		}
-		r.errors[""], ends = why, exit.Silently(exit.Unavailable)
-	} else {
-		delete(r.errors, "")
-	}
-	loaded := false
+	ends, loaded := r.tellUnknown(target, unknown), false
 	for _, n := range nodes {
-		before, visited := r.errors[n.Addr]
-		r.errors[n.Addr] = n.Error
 		switch {
 		case n.Error != "":
 			ends = exit.Silently(exit.Unavailable)
@@ -136,6 +131,8 @@ func (r *scriptsReport) tell(target *connect.Target, nodes []scripts.Node, unkno
 			ends = exit.Silently(exit.Failed)
 		}
 		loaded = loaded || n.Loaded && len(n.Missing) > 0
+		before, visited := r.errors[n.Addr]
+		r.errors[n.Addr] = n.Error
 		if visited && before == n.Error && len(n.Missing) == 0 {
 			continue
 		}
@@ -147,6 +144,20 @@ func (r *scriptsReport) tell(target *connect.Target, nodes []scripts.Node, unkno
 		r.sayf("after a restart of a server, SCRIPT FLUSH, and for a new node or replica, load them again; --every 5s does that by itself")
 	}
 	return ends
+}
+
+// tellUnknown says why the servers are not known, if they are not, and returns the error with which the command ends then.
+func (r *scriptsReport) tellUnknown(target *connect.Target, unknown error) error {
+	if unknown == nil {
+		delete(r.errors, "")
+		return nil
+	}
+	why := connect.Explain(unknown).Error()
+	if r.errors[""] != why {
+		r.sayf("Redis (%s) cannot be used: %s", target, why)
+	}
+	r.errors[""] = why
+	return exit.Silently(exit.Unavailable)
 }
 
 // print prints what is known of a server.
