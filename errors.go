@@ -317,10 +317,21 @@ func (e *gaveUpError) As(target any) bool {
 	return errors.As(e.err, target) || failed && errors.As(e.why, target)
 }
 
+// badTokenError is the refusal of a fenced lock whose last token is none. It matches [ErrOtherKind].
+type badTokenError struct{ err error }
+
+func (e badTokenError) Error() string {
+	return "no fencing token can follow; set the key of the last one to a number above all that the resource has seen, see docs/security.md: " + e.err.Error()
+}
+
+func (e badTokenError) Unwrap() []error { return []error{ErrOtherKind, e.err} }
+
 // explained puts what to do before a server's refusal.
 func explained(err error) error {
 	code := call.Code(err)
 	switch {
+	case code == script.WrongType && strings.Contains(err.Error(), "fencing token"):
+		return badTokenError{err}
 	case code == script.WrongType:
 		return fmt.Errorf("%w; use another name (in Redis, TYPE says what it is): %w", ErrOtherKind, err)
 	case code == "NOAUTH":

@@ -3,8 +3,11 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/visible"
 )
@@ -40,5 +43,34 @@ func TestErrorsAreVisible(t *testing.T) {
 	}
 	if text := (Owner{"a\ufe00:1"}).shown(); text != visible.Text(text) {
 		t.Errorf("%q", text)
+	}
+}
+
+// TestBadTokenIsNamed: a fenced lock whose last token is none is no lock of another name's, so the error says what to set.
+func TestBadTokenIsNamed(t *testing.T) {
+	t.Parallel()
+	const reply = "WRONGTYPE the last fencing token, at redisson_lock_token, is no number below 2^53"
+	said := driver.ServerError(reply, errors.New(reply))
+	err := engineErrors{}.Backend("acquire", "x", false, said)
+	if text := err.Error(); !errors.Is(err, ErrOtherKind) || !errors.Is(err, said) || strings.Contains(text, "another name") || !strings.Contains(text, "set the key of the last one") {
+		t.Error(err)
+	}
+	other := driver.ServerError("WRONGTYPE Operation against a key holding the wrong kind of value", errors.New("WRONGTYPE Operation"))
+	if err := (engineErrors{}).Backend("acquire", "x", false, other); !errors.Is(err, ErrOtherKind) || !strings.Contains(err.Error(), "use another name") {
+		t.Error(err)
+	}
+}
+
+// TestSharesDoNotOverflow: what a server says of permits is counted without overflow.
+func TestSharesDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	err := &PermitsError{Name: "x", Wanted: 1, Available: math.MinInt, Total: 1}
+	if text := err.Error(); !strings.Contains(text, "all 9223372036854775807 are held") {
+		t.Error(text)
+	}
+	owner := Owner{"a:1"}
+	state := State{Holders: []Holder{{Owner: owner, Count: math.MaxInt, Mode: ModeRead}, {Owner: owner, Count: math.MaxInt, Mode: ModeWrite}}}
+	if got := state.Count(owner); got != math.MaxInt || !state.HeldBy(owner) {
+		t.Error(got)
 	}
 }

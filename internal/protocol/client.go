@@ -136,5 +136,5 @@ func since(now int64, at string) time.Duration {
 	if err != nil || then <= 0 || then > now {
 		return 0
 	}
-	return milliseconds(now - then)
+	return Milliseconds(now - then)
 }

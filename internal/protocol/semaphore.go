@@ -126,7 +126,7 @@ func ReadShortage(r script.Reply) (Shortage, error) {
 	}
 	s := Shortage{TTL: -1, Available: int(said[0]), Held: int(said[1]), Reserved: int(said[2]), Exists: said[3] != 0}
 	if pttl >= 0 {
-		s.TTL = milliseconds(pttl)
+		s.TTL = Milliseconds(pttl)
 	}
 	return s, nil
 }

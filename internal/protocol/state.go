@@ -44,12 +44,12 @@ func lifetime(pttl int64) time.Duration {
 	case -1:
 		return -1
 	}
-	return milliseconds(pttl)
+	return Milliseconds(pttl)
 }
 
-// milliseconds makes a duration of a number of them: 0 of what is below that, and no more than a
+// Milliseconds makes a duration of a number of them: 0 of what is below that, and no more than a
 // duration can be. A key can live for longer, and scripts compute with what others have written.
-func milliseconds(n int64) time.Duration {
+func Milliseconds(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), mostMillis)) * time.Millisecond
 }
 
@@ -72,7 +72,7 @@ func Sum(a, b int64) int64 {
 func ReadRetry(r script.Reply) time.Duration {
 	switch hint, err := r.Int(2); {
 	case err == nil && hint >= 0:
-		return milliseconds(hint) + time.Millisecond
+		return Milliseconds(hint) + time.Millisecond
 	case err != nil:
 		if ttl := ReadRefusal(r).TTL; ttl >= 0 {
 			return ttl + time.Millisecond

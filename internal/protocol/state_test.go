@@ -24,7 +24,7 @@ func TestSum(t *testing.T) {
 // TestSinceTheEpoch: a clock that is far ahead makes no negative age.
 func TestSinceTheEpoch(t *testing.T) {
 	t.Parallel()
-	for now, want := range map[int64]time.Duration{1_000: 999 * time.Millisecond, 1: 0, 0: 0, math.MaxInt64: milliseconds(mostMillis)} {
+	for now, want := range map[int64]time.Duration{1_000: 999 * time.Millisecond, 1: 0, 0: 0, math.MaxInt64: Milliseconds(mostMillis)} {
 		if got := since(now, strconv.Itoa(1)); got != want {
 			t.Errorf("at %d: %v, want %v", now, got, want)
 		}

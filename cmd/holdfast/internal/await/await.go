@@ -170,5 +170,5 @@ func pause(l survey.Lock) time.Duration {
 	if left == holdfast.NoExpiry || left == 0 {
 		return longest
 	}
-	return min(longest, left+leastSleep)
+	return min(longest, min(left, longest)+leastSleep)
 }

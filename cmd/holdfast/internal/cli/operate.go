@@ -66,7 +66,7 @@ func unreadable(name string, err error) error {
 	switch {
 	case errors.Is(err, survey.ErrNotFound):
 		return exit.Because(exit.NoLock, "there is no lock %q; a lock that nobody holds leaves nothing in Redis", name)
-	case errors.Is(err, survey.ErrOtherKind):
+	case errors.Is(err, survey.ErrOtherKind), errors.Is(err, holdfast.ErrOtherKind):
 		return exit.Because(exit.OtherKind, "%q is no lock: it is another kind of object in Redis; if it should be one, "+
 			"look at it with redis-cli, and delete it there", name)
 	}

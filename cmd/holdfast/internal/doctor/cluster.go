@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 const (
@@ -73,7 +74,7 @@ func clusterVersions(_ context.Context, e *exam) findings {
 }
 
 func clusterTimeout(n *node) findings {
-	after := time.Duration(n.settingNumber("cluster-node-timeout")) * time.Millisecond
+	after := protocol.Milliseconds(n.settingNumber("cluster-node-timeout"))
 	if after > slowFailover {
 		return warn("Set cluster-node-timeout 15000 or less, or use longer leases.",
 			"a failover begins after %v; a lease of %v bears an outage of %v", after, lease, outage)
@@ -120,7 +121,7 @@ func (s *sentinel) check() findings {
 			"the sentinel %s cannot be used: %v", s.addr, connect.ExplainSentinel(s.err))
 	}
 	count, quorum := number(s.master["num-other-sentinels"])+1, number(s.master["quorum"])
-	after := time.Duration(number(s.master["down-after-milliseconds"])) * time.Millisecond
+	after := protocol.Milliseconds(int64(number(s.master["down-after-milliseconds"])))
 	const countDo = "Have three sentinels or more, an odd number, on machines that fail one by one."
 	afterDo := "Set SENTINEL SET " + s.master["name"] + " down-after-milliseconds 5000, on each."
 	switch {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -269,13 +270,13 @@ func (n *node) number(text, why string) int64 {
 	return value
 }
 
-// number is a number of a reply, or 0.
+// number is a number of a reply, or 0. It is small enough to be counted with.
 func number(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		return 0
 	}
-	return n
+	return min(max(n, -math.MaxInt32), math.MaxInt32)
 }
 
 // local reports whether the node is on this machine.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // The bounds at which a check warns, or fails.
@@ -211,11 +212,14 @@ func memory(n *node) findings {
 		return pass("%s used, no maxmemory", size(used))
 	case used >= limit:
 		return fail(do, "%s used of %s: writes are refused, so no lock can be taken", size(used), size(limit))
-	case used*100 >= limit*fullMemory:
+	case share(used, limit) >= fullMemory:
 		return warn(do, "%s used of %s: when it is full no lock can be taken", size(used), size(limit))
 	}
 	return pass("%s used of %s", size(used), size(limit))
 }
+
+// share is how much of a limit is used, in percent.
+func share(used, limit int64) float64 { return 100 * float64(used) / float64(limit) }
 
 // size writes a number of bytes for readers.
 func size(n int64) string {
@@ -369,7 +373,7 @@ func clients(n *node) findings {
 		return pass("%d, no maxclients", are)
 	case are >= limit:
 		return fail(do, "%d connections of %d: new ones are refused", are, limit)
-	case are*100 >= limit*manyClients:
+	case share(are, limit) >= manyClients:
 		return warn(do, "%d connections of %d: when they are used up, new ones are refused", are, limit)
 	case refused > 0:
 		return warn(do, "%d connections were refused since it started; now there are %d of %d", refused, are, limit)
@@ -448,7 +452,7 @@ func (n *node) slowOnTheWhole() (names []string) {
 func scriptLimit(n *node) findings {
 	const do = "Set busy-reply-threshold 5000 (before 7.0: lua-time-limit), the default."
 	// The other name of busy-reply-threshold, which came with 7.0.
-	switch limit := time.Duration(n.settingNumber("lua-time-limit")) * time.Millisecond; {
+	switch limit := protocol.Milliseconds(n.settingNumber("lua-time-limit")); {
 	case limit <= 0:
 		return warn(do, "a script that hangs cannot be killed: until then no lock is renewed")
 	case limit > lease/2:

@@ -130,21 +130,21 @@ func (r *run) tellAcquired(waited time.Duration) {
 	r.detailf("acquired the %s after %v, as %s%s", r.what(), waited.Round(time.Millisecond), owner, fenced)
 }
 
-// locks are the lock of the configuration, and what is asked who holds it: of one for reading, that may be who writes.
-func (r *run) locks() (lock, whole holdfast.Inspector) {
+// locks are the lock of the configuration, fenced or not, and what is asked who holds it: of one for reading, that may be who writes.
+func (r *run) locks(fenced bool) (lock, whole holdfast.Inspector) {
 	switch r.Kind {
 	case Fair:
-		lock = r.client.NewFairMutex(r.Name, given[holdfast.AnyMutexOption](r.Fenced, holdfast.Fenced())...)
+		lock = r.client.NewFairMutex(r.Name, given[holdfast.AnyMutexOption](fenced, holdfast.Fenced())...)
 	case Read:
 		rw := r.client.NewRWMutex(r.Name)
 		return rw.RLocker(), rw
 	case Write: // commands that read may come one after the other without end
-		options := given[holdfast.RWOption](r.Fenced, holdfast.Fenced())
+		options := given[holdfast.RWOption](fenced, holdfast.Fenced())
 		lock = r.client.NewRWMutex(r.Name, append(options, holdfast.WritersFirst())...)
 	case Permits:
 		lock = r.client.NewPermitSemaphore(r.Name)
 	default:
-		lock = r.client.NewMutex(r.Name, given[holdfast.MutexOption](r.Fenced, holdfast.Fenced())...)
+		lock = r.client.NewMutex(r.Name, given[holdfast.MutexOption](fenced, holdfast.Fenced())...)
 	}
 	return lock, lock
 }

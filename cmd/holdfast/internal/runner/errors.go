@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // what names what is held while the command runs, and wanted what is waited for.
@@ -52,15 +54,39 @@ func (r *run) refused(err error) *exit.Error {
 		return r.conflict(r.noPermit(short))
 	case errors.As(err, &locked):
 		return r.conflict(r.heldBy(locked))
+	case errors.Is(err, holdfast.ErrOtherKind) && r.tokenIsNone():
+		return exit.Because(exit.OtherKind, "the last fencing token of the lock %q in Redis (%s) is no number below 2^53, so there is none after it; "+
+			"set %q, by redis-cli SET, to a number above the last one that the resource has seen", r.Name, r.Server, protocol.TokenKey(r.Name))
 	case errors.Is(err, holdfast.ErrOtherKind):
-		return exit.Because(exit.OtherKind, "%q is another kind of object in Redis (%s); use another name, or its --kind",
-			r.Name, r.Server)
+		return exit.Because(exit.OtherKind, "%q is another kind of object in Redis (%s)%s; use another name, or its --kind",
+			r.Name, r.Server, outOfRange(err))
 	case errors.As(err, &backend):
 		return exit.Because(exit.Unavailable, "the %s was not acquired, because Redis (%s) cannot be used: %v",
 			r.what(), r.Server, connect.Explain(backend.Err))
 	default:
 		return exit.Of(err)
 	}
+}
+
+// tokenIsNone reports, of what Redis takes for another kind of object, whether that is the fencing token alone: without it, the lock is one.
+func (r *run) tokenIsNone() bool {
+	if !r.Fenced {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(r.waiting, askLimit)
+	defer cancel()
+	_, whole := r.locks(false)
+	_, err := whole.Inspect(ctx)
+	return err == nil
+}
+
+// outOfRange is what a script says of a number that it cannot count with, behind a colon; empty if that is not why it refused.
+func outOfRange(err error) string {
+	const why = "value is not an integer or out of range"
+	if strings.Contains(err.Error(), why) {
+		return ": its " + why
+	}
+	return ""
 }
 
 // conflict is the exit because others have the lock.

@@ -72,7 +72,7 @@ func Run(cfg Config, d driver.Driver) error {
 	signals, resized, stop := listen()
 	defer stop()
 	r := &run{Config: cfg, claim: claim, client: client, signals: signals, resized: resized, deafen: stop, say: cfg.Log, teller: newTeller()}
-	r.lock, r.whole = r.locks()
+	r.lock, r.whole = r.locks(cfg.Fenced)
 	defer r.teller.close()
 	r.Log = func(format string, args ...any) { r.teller.tell(func() { r.say(format, args...) }) }
 	r.waiting, r.giveUp = context.WithCancel(context.Background())

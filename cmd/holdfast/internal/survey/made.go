@@ -65,15 +65,12 @@ func instant(us float64) time.Time {
 	return time.Time{}
 }
 
-// expiry makes a time to live of what PTTL says, which go-redis gives as nanoseconds where it is no time.
-func expiry(pttl time.Duration) time.Duration {
-	switch {
-	case pttl == -1:
+// expiry makes a time to live of what [pttl] says.
+func expiry(ms time.Duration) time.Duration {
+	if ms == -1 {
 		return holdfast.NoExpiry
-	case pttl < 0:
-		return 0
 	}
-	return pttl
+	return protocol.Milliseconds(int64(ms))
 }
 
 // result makes a lock of what was read.
@@ -193,7 +190,7 @@ func (one *raw) addLine(l *Lock, listening int64, foreign bool) {
 		listening -= min(one.inLineCount, nearPlaces)
 	}
 	l.Line = int(one.inLineCount)
-	l.Waiting = l.Line + int(max(listening, 0))
+	l.Waiting = int(protocol.Sum(one.inLineCount, max(listening, 0)))
 }
 
 // fillReserved sets the writer for whom readers make way, who may not stand in line. It goes before readers.
@@ -266,9 +263,9 @@ func (one *raw) fillPermits(l *Lock) {
 	available, _ := protocol.Integer(one.text)
 	l.Taken, l.Available = one.heldCount, available
 	if one.keyType == typeString { // one that was deleted does not get them back
-		l.Available += one.expired
+		l.Available = protocol.Sum(l.Available, one.expired)
 	}
-	l.Total = l.Available + l.Taken
+	l.Total = protocol.Sum(l.Available, l.Taken)
 	l.HolderCount = int(one.heldCount)
 	for _, z := range one.held {
 		h := Holder{Owner: permitID(z), Count: 1, TTL: holdfast.NoExpiry}

@@ -24,7 +24,7 @@ const (
 	mostHolds = 16
 	// longestText is how much of a string is read: an integer, or who is next at a lock.
 	longestText = 2048
-	// noKey is what go-redis makes of PTTL's answer for a key that is not there.
+	// noKey is PTTL's answer for a key that is not there.
 	noKey = -2
 	// longestName is how much of each text is taken that a client says of itself: the library writes no more.
 	longestName = 128
@@ -163,7 +163,7 @@ func (r *reader) values(ctx context.Context, all []*raw, at time.Time) error {
 
 // askHash asks for a hash and returns what takes the answers.
 func (r *reader) askHash(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
-	ttl, mode := pipe.PTTL(ctx, one.name), pipe.HGet(ctx, one.name, modeField)
+	ttl, mode := pttl(ctx, pipe, one.name), pipe.HGet(ctx, one.name, modeField)
 	length, some := pipe.HLen(ctx, one.name), pipe.HScan(ctx, one.name, 0, "", r.most)
 	return func() {
 		one.ttl, one.fieldCount, one.mode = expiry(ttl.Val()), length.Val(), mode.Val()
@@ -187,6 +187,14 @@ func (r *reader) askHash(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 		one.found, one.lock = holders(one.mode, one.fields)
 		one.lock = one.lock && !protocol.Auxiliary(one.name) // what is asked stands under owners, too
 	}
+}
+
+// pttl asks for how long a key lives: the value is a number of milliseconds. That of go-redis's own method overflows for a key that lives for
+// more than 292 years, as anybody may have written one.
+func pttl(ctx context.Context, pipe redis.Pipeliner, key string) *redis.DurationCmd {
+	cmd := redis.NewDurationCmd(ctx, 1, "pttl", key)
+	_ = pipe.Process(ctx, cmd) // it only collects
+	return cmd
 }
 
 // askStanding asks for the line of a plain or a read-write lock, or of a semaphore.
@@ -228,7 +236,7 @@ func (r *reader) askNumber(ctx context.Context, pipe redis.Pipeliner, one *raw, 
 	if one.keyType == typeString {
 		text = pipe.GetRange(ctx, one.name, 0, longestText)
 	}
-	ttl := pipe.PTTL(ctx, one.name)
+	ttl := pttl(ctx, pipe, one.name)
 	live := &redis.ZRangeBy{Min: "(" + now, Max: "+inf", Count: r.most}
 	held := pipe.ZRangeByScoreWithScores(ctx, permits, live)
 	first := pipe.ZRange(ctx, permits, 0, 0) // it may have expired
@@ -266,7 +274,7 @@ func (r *reader) details(ctx context.Context, all []*raw) error {
 			}
 			for i := range min(h.Count, mostHolds) {
 				key := protocol.ReadHoldKey(one.name, h.Owner, int(h.Count-i))
-				one.readHolds[h.Owner] = append(one.readHolds[h.Owner], pipe.PTTL(ctx, key))
+				one.readHolds[h.Owner] = append(one.readHolds[h.Owner], pttl(ctx, pipe, key))
 			}
 		}
 		for _, z := range one.held {

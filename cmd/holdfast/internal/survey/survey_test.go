@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -770,4 +771,45 @@ func TestRightsOnCluster(t *testing.T) {
 			t.Errorf("without %s: %v", without, err)
 		}
 	}
+}
+
+// TestHugeNumbers: whatever numbers and times to live somebody has written, none overflows.
+func TestHugeNumbers(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(w *world) {
+		const (
+			longest = 9_200_000_000_000_000_000 // ms, which Redis takes
+			most    = "9223372036854775807"
+			least   = "-9223372036854775808"
+		)
+		w.do("HSET", "mutex", javaOwner, most)
+		w.do("PEXPIRE", "mutex", longest)
+		w.do("HSET", "rw", "mode", "read", javaOwner, "1")
+		w.do("SET", "{rw}:"+javaOwner+":rwlock_timeout:1", "1", "PX", 10_000_000_000_000)
+		w.do("SET", "most", most, "PX", 10_000_000_000_000)
+		w.do("SET", "least", least)
+		for _, name := range []string{"most", "least"} {
+			w.do("ZADD", "{"+name+"}:timeout", "99999999999999", strings.Repeat("a", protocol.PermitID), "1", strings.Repeat("b", protocol.PermitID))
+		}
+		w.do("SET", "redisson_lock_token:{mutex}", least)
+		for _, name := range []string{"mutex", "rw", "most", "least"} {
+			l, err := survey.Read(w.ctx, w.rdb, name)
+			if err != nil {
+				w.Fatalf("%s: %v", name, err)
+			}
+			const age = 100 * 365 * 24 * time.Hour
+			if l.TTL < age || len(l.Holders) != 1 || l.Holders[0].TTL < age || l.Left() < age || l.Waiting != 0 {
+				w.Errorf("%s: %+v", name, l)
+			}
+			switch {
+			case name == "most" && (l.Available != math.MaxInt64 || l.Total != math.MaxInt64 || l.Taken != 1):
+				w.Errorf("%d, %d, %d", l.Available, l.Total, l.Taken)
+			case name == "least" && (l.Available != math.MinInt64+1 || l.Total != math.MinInt64+2 || l.Taken != 1):
+				w.Errorf("%d, %d, %d", l.Available, l.Total, l.Taken)
+			}
+			if text, err := json.Marshal(l); err != nil || strings.Contains(string(text), `"ttl_ms":0`) {
+				w.Errorf("%s, %v", text, err)
+			}
+		}
+	})
 }
