@@ -55,15 +55,9 @@ type streams struct {
 	words          []string // the arguments and the environment, which may have URLs with a password among them
 }
 
-// longestSentence is how many bytes of a sentence are printed: an error of a server may have megabytes.
-const longestSentence = 8 << 10
-
 // sayf writes one sentence to standard error. Nobody could be told of a failure.
 func (s streams) sayf(format string, args ...any) {
-	said := visible.Text(s.conceal(fmt.Sprintf("holdfast: "+format, args...)))
-	if len(said) > longestSentence {
-		said = strings.ToValidUTF8(said[:longestSentence], "") + "…"
-	}
+	said := printer.Line(s.conceal(fmt.Sprintf("holdfast: "+format, args...)))
 	lines := []string{said}
 	if width := terminalWidth(s.stderr); width > 0 { // a terminal would break it within words
 		lines = text.Wrap(said, "", width)

@@ -25,14 +25,36 @@ func Explain(err error) error {
 	if errors.As(err, &failed) {
 		err = failed.Err // without the library's advice, which is for programmers
 		if failed.Code == "NOSCRIPT" {
-			return fmt.Errorf("%s (%w)", notLoaded, redact.Reply(err))
+			return fmt.Errorf("%s (%w)", notLoaded, said(err))
 		}
 	}
 	if advice := advise(err); advice != "" {
-		return fmt.Errorf("%s (%w)", advice, redact.Reply(err))
+		return fmt.Errorf("%s (%w)", advice, said(err))
 	}
-	return redact.Reply(err)
+	return said(err)
 }
+
+// mostSaid is how many bytes of an error are repeated: a server can say megabytes.
+const mostSaid = 1 << 10
+
+// said is an error without what must not be shown, and cut.
+func said(err error) error {
+	err = redact.Reply(err)
+	if text := err.Error(); len(text) > mostSaid {
+		return cutError{strings.ToValidUTF8(text[:mostSaid], "") + "…", err}
+	}
+	return err
+}
+
+// cutError is an error whose text is cut.
+type cutError struct {
+	text string
+	err  error
+}
+
+func (e cutError) Error() string { return e.text }
+
+func (e cutError) Unwrap() error { return e.err }
 
 // notLoaded is what to say of a script that is not loaded, lacksRight of a right that is missing, aClusters of a node of a cluster, and wantsPassword of a password that is missing.
 const (
@@ -90,7 +112,7 @@ var atSentinels = []reply{
 // ExplainSentinel is Explain for an error of one sentinel.
 func ExplainSentinel(err error) error {
 	if advice := adviceFor(err, atSentinels); advice != "" {
-		return fmt.Errorf("%s (%w)", advice, redact.Reply(err))
+		return fmt.Errorf("%s (%w)", advice, said(err))
 	}
 	return Explain(err)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
@@ -133,4 +134,18 @@ func afterFailure(t *testing.T, target *Target) (texts []string) {
 	}
 	wrapped := fmt.Errorf("while connecting: %w", &driver.Error{Err: fmt.Errorf("again: %w", err), MayHaveRun: true})
 	return append(texts, err.Error(), wrapped.Error(), Explain(wrapped).Error(), Explain(errors.Join(err, redis.ErrClosed)).Error())
+}
+
+// TestLongErrorsAreCut: a server that says megabytes does not have them printed.
+func TestLongErrorsAreCut(t *testing.T) {
+	t.Parallel()
+	long := errors.New("WRONGPASS " + strings.Repeat("é", 1<<20))
+	for _, err := range []error{Explain(long), ExplainSentinel(long), Explain(errors.New("ERR " + strings.Repeat("x", 1<<20)))} {
+		if text := err.Error(); len(text) > 2*mostSaid || !utf8.ValidString(text) || !strings.Contains(text, "…") {
+			t.Errorf("%d bytes: %.100q", len(text), text)
+		}
+	}
+	if !errors.Is(Explain(long), long) {
+		t.Error("it is not wrapped")
+	}
 }

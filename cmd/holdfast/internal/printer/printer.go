@@ -3,7 +3,7 @@
 // [Printer] lets only visible characters, line breaks and tabs through, whoever writes to it. Escape sequences of ours are in the format of
 // [Printer.Styled].
 //
-// Text that is to stand in one line is printed by [Lines] or [Printer.Styled]: there a line break is escaped, too.
+// Text that is to stand in one line is printed by [Lines] or [Printer.Styled]: there a line break is escaped, too, and what is too long is cut.
 //
 // Three things do not come through here: what draws the whole screen takes [Printer.Beneath], and escapes what it draws; the help, which is
 // ours; and the command of holdfast run, which has our standard streams themselves.
@@ -80,7 +80,7 @@ func unfinished(text []byte) int {
 func (p *Printer) Styled(format string, values ...string) error {
 	shown := make([]any, len(values))
 	for i, value := range values {
-		shown[i] = visible.Text(value)
+		shown[i] = Line(value)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,11 +109,23 @@ func (p *Printer) write(text string) error {
 	return err
 }
 
+// longestLine is how many bytes a text in one line may have: anybody may have written megabytes.
+const longestLine = 8 << 10
+
+// Line returns a text that can stand in one line: escaped, and cut.
+func Line(text string) string {
+	if len(text) > longestLine {
+		text = text[:longestLine]
+		text = text[:len(text)-unfinished([]byte(text[longestLine-utf8.UTFMax:]))] + "…"
+	}
+	return visible.Text(text)
+}
+
 // Lines writes texts to w, each in a line of its own.
 func Lines(w io.Writer, lines ...string) error {
 	var b strings.Builder
 	for _, line := range lines {
-		b.WriteString(visible.Text(line) + "\n")
+		b.WriteString(Line(line) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -44,6 +44,17 @@ func TestPrinterInParts(t *testing.T) {
 	}
 }
 
+// TestLinesAreCut: a text of megabytes is cut, between characters.
+func TestLinesAreCut(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("x", longestLine), strings.Repeat("é", longestLine), "x" + strings.Repeat("世", longestLine), strings.Repeat("\xff", longestLine+1)} {
+		got := Line(text)
+		if cut := strings.HasSuffix(got, "…"); cut != (len(text) > longestLine) || strings.Contains(got, `\xc3`) || strings.Contains(got, `\xe4`) || len(got) > 5*longestLine {
+			t.Errorf("%.10q… became %d bytes", text, len(got))
+		}
+	}
+}
+
 // TestPrinterFails has the first failure noted.
 func TestPrinterFails(t *testing.T) {
 	t.Parallel()

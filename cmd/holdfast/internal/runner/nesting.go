@@ -116,12 +116,12 @@ func isRunOf(line []string, name string) bool {
 	}
 	ours := line[at+1:]
 	if dashes := slices.Index(ours, "--"); dashes >= 0 {
-		if name[0] == '-' { // it stands between two of them
-			return slices.Equal(ours[dashes+1:min(dashes+3, len(ours))], []string{name, "--"})
+		if slices.Equal(ours[dashes+1:min(dashes+3, len(ours))], []string{name, "--"}) {
+			return true
 		}
 		ours = ours[:dashes]
 	}
-	return slices.Contains(ours, name)
+	return !strings.HasPrefix(name, "-") && slices.Contains(ours, name)
 }
 
 // unprovenError says why there is no run around this one that stops it when it loses the lock, whatever the environment says.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/presence"
 )
 
 const (
@@ -121,6 +122,8 @@ func TestIsRunOf(t *testing.T) {
 		{"/usr/bin/holdfast run --lease 6s --fenced job -- true", "job", true},
 		{"holdfast --redis redis://h run job -c true", "job", true},
 		{"holdfast run -- -job -- true", "-job", true},
+		{"holdfast run -- job -- true", "job", true},
+		{"holdfast run -v other -- true", "-v", false},
 		{"holdfast run --try -- -job -- true", "-job", true},
 		{"holdfast run other -- sh -c x job", "job", false},
 		{"holdfast run other -- run job", "job", false},
@@ -133,6 +136,23 @@ func TestIsRunOf(t *testing.T) {
 	} {
 		if got := isRunOf(strings.Fields(c.line), c.name); got != c.want {
 			t.Errorf("%s: %v for %s", c.line, got, c.name)
+		}
+	}
+}
+
+// TestIdentityOf: whatever a command is called, others are told a name that the library takes.
+func TestIdentityOf(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		"/bin/report.sh": "report.sh", "a\x1b\u202eb": "a??b", "\xff\u3164": "??", "heart\u2764\ufe0f": "heart\u2764?",
+		"e" + strings.Repeat("\u0301", 30): "e\u0301\u0301\u0301\u0301" + strings.Repeat("?", 20), strings.Repeat("\U0001f512", 40): strings.Repeat("\U0001f512", 25),
+	} {
+		got := identityOf(command)
+		if got != "holdfast run "+want {
+			t.Errorf("%q: %q", command, got)
+		}
+		if presence.Printable(got) != got {
+			t.Errorf("the library refuses %q", got)
 		}
 	}
 }

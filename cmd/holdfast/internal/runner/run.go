@@ -8,14 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/visible"
 )
 
 // closeLimit bounds the cleaning up behind the last answer, silentLimit that
@@ -92,12 +91,7 @@ func Run(cfg Config, d driver.Driver) error {
 
 // identityOf is what others are told that we are: "holdfast run report.sh".
 func identityOf(command string) string {
-	name := []rune(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, filepath.Base(command)))
+	name := []rune(new(visible.Reader).Map(filepath.Base(command), func(string) string { return "?" }))
 	return "holdfast run " + string(name[:min(len(name), 25)])
 }
 
