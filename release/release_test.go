@@ -285,6 +285,16 @@ func (r released) checkChanges(t *testing.T) {
 			remove(t, dir, signature)
 			command(t, dir, nil, "ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", r.key, checksums)
 		}, "SHA256SUMS: the signature is by no key"},
+		"another version": {func(t *testing.T, dir string) {
+			if err := os.Rename(filepath.Join(dir, "holdfast_v0.9.0_image.digest"), filepath.Join(dir, "holdfast_v0.8.0_image.digest")); err != nil {
+				t.Fatal(err)
+			}
+			resign(t, dir, r.key)
+		}, "holdfast_v0.8.0_image.digest is not a file of v0.9.0"},
+		"a pipe": {func(t *testing.T, dir string) {
+			remove(t, dir, archive)
+			command(t, dir, nil, "mkfifo", archive)
+		}, archive + " is no file"},
 		"bill of another program": {func(t *testing.T, dir string) {
 			write(t, strings.Replace(read(t, dir, bill), "github.com/redis/go-redis/v9", "example.com/other", 1), dir, bill)
 			resign(t, dir, r.key)

@@ -41,7 +41,7 @@ func (r *repository) checkKey(ctx context.Context, key string) error {
 	if key == "" {
 		return errNoKey
 	}
-	if err := r.outside(key); err != nil {
+	if err := r.checkPlace(key); err != nil {
 		return err
 	}
 	mark, err := fingerprint(ctx, key)
@@ -68,13 +68,16 @@ func (r *repository) checkKey(ctx context.Context, key string) error {
 	return errors.Join(wrong...)
 }
 
-// outside fails if a key is in the repository, from where it could be published.
-func (r *repository) outside(key string) error {
+// checkPlace fails if a key is no file, or in the repository, from where it could be published.
+func (r *repository) checkPlace(key string) error {
 	path, err := filepath.Abs(key)
 	if err != nil {
 		return err
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return fmt.Errorf("RELEASE_KEY: %w", err)
+	}
+	if err := regular(path); err != nil {
 		return fmt.Errorf("RELEASE_KEY: %w", err)
 	}
 	top, err := filepath.EvalSymlinks(r.dir)

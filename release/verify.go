@@ -36,7 +36,7 @@ func (r *repository) make(ctx context.Context, version, dir, key string, targets
 	if err := r.signChecksums(ctx, dir, key); err != nil {
 		return err
 	}
-	if _, err := r.verifyFiles(ctx, dir, date); err != nil {
+	if _, err := r.verifyFiles(ctx, version, dir, date); err != nil {
 		return err
 	}
 	names, err := r.tag(ctx, version, commit, key)
@@ -69,7 +69,7 @@ func (r *repository) verify(ctx context.Context, version, dir string) (err error
 			wrong = append(wrong, err)
 		}
 	}
-	built, err := r.verifyFiles(ctx, dir, date)
+	built, err := r.verifyFiles(ctx, version, dir, date)
 	if wrong = append(wrong, err); errors.Join(wrong...) != nil {
 		return errors.Join(wrong...)
 	}
@@ -101,20 +101,20 @@ type builtFor struct {
 
 // verifyFiles verifies the files of a release: that SHA256SUMS is signed, and lists each file with its checksum, and
 // that each archive has its bill of materials. It reads nothing of an archive that is not signed.
-func (r *repository) verifyFiles(ctx context.Context, dir, date string) (builtFor, error) {
+func (r *repository) verifyFiles(ctx context.Context, version, dir, date string) (builtFor, error) {
 	var built builtFor
-	sums, err := os.ReadFile(filepath.Join(dir, checksums)) //nolint:gosec // in the directory that was asked for
+	sums, err := readFile(filepath.Join(dir, checksums))
 	if err != nil {
 		return built, err
 	}
-	signed, err := os.ReadFile(filepath.Join(dir, signature)) //nolint:gosec // the same
+	signed, err := readFile(filepath.Join(dir, signature))
 	if err != nil {
 		return built, fmt.Errorf("%s is not signed: %w", checksums, err)
 	}
 	if err := r.verifySignature(ctx, ofFile, string(sums), string(signed)); err != nil {
 		return built, fmt.Errorf("%s: %w", checksums, err)
 	}
-	names, err := verifyChecksums(dir, string(sums))
+	names, err := verifyChecksums(version, dir, string(sums))
 	if err != nil {
 		return built, err
 	}
@@ -140,8 +140,8 @@ func (r *repository) verifyFiles(ctx context.Context, dir, date string) (builtFo
 }
 
 // verifyChecksums compares the files of a directory with a list, and returns the names in it. What the list does not
-// have may not be there.
-func verifyChecksums(dir, sums string) ([]string, error) {
+// have may not be there, nor may what belongs to another version: the signature of an old release is good, too.
+func verifyChecksums(version, dir, sums string) ([]string, error) {
 	var names []string
 	var wrong []error
 	for line := range strings.Lines(sums) {
@@ -150,6 +150,9 @@ func verifyChecksums(dir, sums string) ([]string, error) {
 			return nil, fmt.Errorf("%s has a line that is none of a file: %q", checksums, line)
 		}
 		names = append(names, name)
+		if !strings.HasPrefix(name, "holdfast_"+version+"_") {
+			wrong = append(wrong, fmt.Errorf("%s is not a file of %s", name, version))
+		}
 		switch got, err := sumOf(filepath.Join(dir, name)); {
 		case err != nil:
 			wrong = append(wrong, err)
@@ -171,12 +174,8 @@ func verifyChecksums(dir, sums string) ([]string, error) {
 
 // sumOf is the SHA-256 of a file.
 func sumOf(path string) (sum string, err error) {
-	info, err := os.Stat(path) //nolint:gosec // in the directory that was asked for
-	if err != nil {
+	if err := regular(path); err != nil {
 		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no file", path)
 	}
 	file, err := os.Open(path) //nolint:gosec // in the directory that was asked for
 	if err != nil {
@@ -188,6 +187,23 @@ func sumOf(path string) (sum string, err error) {
 		return "", err
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// readFile reads a file of a release.
+func readFile(path string) ([]byte, error) {
+	if err := regular(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path) //nolint:gosec // in the directory that was asked for
+}
+
+// regular fails if a path is not that of a file, but of a directory, a pipe, a device: to read these may take for ever.
+func regular(path string) error {
+	info, err := os.Stat(path) //nolint:gosec // the paths of a release, and of its key
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no file", path)
+	}
+	return err
 }
 
 // verifyMaterials fails unless the bill of materials beside an archive is that of the program in it, whose build it returns.
