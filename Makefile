@@ -212,7 +212,7 @@ ON_SERVERS := servers topology rights neighbours
 ALL_servers := TestConformance TestMutexOptions TestRWMutex TestSemaphore TestL17 TestMultiLock TestRedLock TestL6 TestHoldsOfProcesses \
 	TestWritesRefused TestMemoryFull
 ALL_topology := TestReplicaAck TestTLS TestCluster TestSentinel
-ALL_rights := TestACL
+ALL_rights := TestACL TestUser
 ALL_neighbours := Test
 SHORT_servers := TestConformance TestMutexOptions TestSemaphoreConformance TestWritesRefused
 SHORT_topology := TestCluster$$

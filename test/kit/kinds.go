@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 // AnyLock is what every kind of lock can do.
@@ -47,7 +48,7 @@ type Kind struct {
 	fenced bool // its holds have tokens, and the key of the last one stays for good
 
 	Scripts protocol.Scripts // what it asks
-	Rights  Rights           // what its user may do; the tests of them are in package rights
+	Rights  rights.Rights    // what its user may do; the tests of them are in test/rights
 }
 
 // MutexKind is the plain mutex.
@@ -57,43 +58,43 @@ var MutexKind = Kinds[0]
 var Kinds = []*Kind{
 	{
 		Name: "mutex", Lock: mutexWith(), Nests: true, Line: true, ByMessage: true,
-		Scripts: protocol.MutexScripts, Rights: PlainRights,
+		Scripts: protocol.MutexScripts, Rights: RightsOf("mutex"),
 	},
 	{
 		Name: "non-reentrant", Lock: mutexWith(holdfast.NonReentrant()), Line: true, ByMessage: true,
-		Scripts: protocol.MutexScripts, Rights: PlainRights,
+		Scripts: protocol.MutexScripts, Rights: RightsOf("non-reentrant"),
 	},
 	{
 		Name: "fenced", Lock: mutexWith(holdfast.Fenced()), Nests: true, Line: true, fenced: true,
-		Scripts: protocol.MutexScripts, Rights: PlainRights.And(tokenRights),
+		Scripts: protocol.MutexScripts, Rights: RightsOf("fenced"),
 	},
 	{
 		Name: "polling", Lock: mutexWith(holdfast.Polling(time.Millisecond, 128*time.Millisecond)), Nests: true, Polls: true,
-		Scripts: protocol.MutexScripts, Rights: pollingRights,
+		Scripts: protocol.MutexScripts, Rights: RightsOf("polling"),
 	},
 	{
 		Name: "fair", Lock: fair(), Nests: true, Queues: true, ByMessage: true,
-		Scripts: protocol.FairScripts, Rights: fairRights,
+		Scripts: protocol.FairScripts, Rights: RightsOf("fair"),
 	},
 	{
 		Name: "fair, fenced", Lock: fair(holdfast.Fenced()), Nests: true, Queues: true, fenced: true,
-		Scripts: protocol.FairScripts, Rights: fairRights.And(tokenRights),
+		Scripts: protocol.FairScripts, Rights: RightsOf("fair, fenced"),
 	},
 	{
 		Name: "reader", Lock: Reader(), Mode: "read", rival: Writer(), Readers: Reader(), Nests: true, Line: true, ByMessage: true,
-		Scripts: protocol.ReadScripts, Rights: readerRights,
+		Scripts: protocol.ReadScripts, Rights: RightsOf("reader"),
 	},
-	writer("writer", writerRights),
-	writer("writer, writers first", writerRights.And(writersFirstRights), holdfast.WritersFirst()),
-	writer("writer, fenced", writerRights.And(tokenRights), holdfast.Fenced()),
+	writer("writer"),
+	writer("writer, writers first", holdfast.WritersFirst()),
+	writer("writer, fenced", holdfast.Fenced()),
 }
 
 // writer is a kind of write side.
-func writer(name string, rights Rights, options ...holdfast.RWOption) *Kind {
-	fenced := slices.ContainsFunc(rights.Keys, func(key string) bool { return key == tokenRights.Keys[0] })
+func writer(name string, options ...holdfast.RWOption) *Kind {
+	fenced := strings.HasSuffix(name, "fenced")
 	return &Kind{
 		Name: name, Lock: Writer(options...), Mode: "write", Readers: Reader(), Nests: true, Line: true, ByMessage: !fenced, fenced: fenced,
-		Scripts: protocol.WriteScripts, Rights: rights,
+		Scripts: protocol.WriteScripts, Rights: RightsOf(name),
 	}
 }
 

@@ -1,6 +1,8 @@
 package kit
 
 import (
+	"net"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -9,105 +11,24 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
-// Rights are what a user of a kind has to be allowed, and nothing less will do:
-// TestACL takes each of them away. The table in docs/acl.md is made of them.
-type Rights struct {
-	Commands []string
-	Keys     []string // patterns; NAME is the lock's name, and so it is in the channels
-	Channels []string
-}
-
-// And returns both.
-func (r Rights) And(more Rights) Rights {
-	return Rights{
-		Commands: union(r.Commands, more.Commands),
-		Keys:     union(r.Keys, more.Keys),
-		Channels: union(r.Channels, more.Channels),
-	}
-}
-
-func union(a, b []string) []string {
-	all := slices.Clone(a)
-	for _, item := range b {
-		if !slices.Contains(all, item) {
-			all = append(all, item)
+// RightsOf returns what a user of a kind needs, by the name in docs/acl.md, and nothing less will do: TestACL and
+// TestSemaphoreRights take each of them away.
+func RightsOf(kind string) rights.Rights {
+	for _, k := range rights.Kinds {
+		if k.Name == kind {
+			return k.Rights
 		}
 	}
-	return all
+	panic("no kind " + kind)
 }
 
-// What every script needs, and what listening does.
-var (
-	ScriptRights = Rights{Commands: []string{"evalsha", "eval", "time"}}
-	listenRights = Rights{Commands: []string{"subscribe", "unsubscribe"}}
-)
-
-var (
-	pollingRights = ScriptRights.And(Rights{
-		Commands: []string{"exists", "hget", "hset", "hdel", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish"},
-		Keys:     []string{"NAME"},
-		Channels: []string{"redisson_lock__channel:{NAME}"},
-	})
-	PlainRights = pollingRights.And(listenRights)
-	// LineRights are what standing in line takes besides: see TestACLLine.
-	LineRights = Rights{
-		Commands: []string{"zadd", "zrank", "zcard", "zpopmin", "zrange", "zrem", "pubsub|numsub", "get", "set"},
-		Keys:     []string{"holdfast_line:{NAME}", "holdfast_asks:{NAME}", "holdfast_turn:{NAME}"},
-		Channels: []string{"holdfast_granted:*"},
-	}
-	tokenRights = Rights{
-		Commands: []string{"get", "set"},
-		Keys:     []string{"redisson_lock_token:{NAME}"},
-	}
-	readerRights = ScriptRights.And(listenRights).And(Rights{
-		Commands: []string{
-			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hdel", "hlen", "type", "get", "set",
-			"pttl", "pexpire", "del", "publish",
-		},
-		Keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}"},
-		Channels: []string{"redisson_rwlock:{NAME}"},
-	})
-	writerRights = ScriptRights.And(listenRights).And(Rights{
-		Commands: []string{
-			"exists", "hget", "hset", "hkeys", "hgetall", "hexists", "hdel", "get", "pttl", "pexpire", "del", "publish",
-		},
-		Keys:     []string{"NAME", "{NAME}:*", "holdfast_next:{NAME}"},
-		Channels: []string{"redisson_rwlock:{NAME}"},
-	})
-	writersFirstRights = Rights{Commands: []string{"set"}}
-	fairRights         = ScriptRights.And(listenRights).And(Rights{
-		Commands: []string{
-			"exists", "hget", "hset", "hdel", "hkeys", "hgetall", "hexists", "pttl", "pexpire", "del", "publish", "persist",
-			"lindex", "llen", "lpos", "lrange", "lrem", "ltrim", "rpush", "unlink",
-			"zadd", "zcard", "zrangebyscore", "zrem", "zscore",
-		},
-		Keys: []string{
-			"NAME", "redisson_lock_queue:{NAME}", "redisson_lock_timeout:{NAME}", "holdfast_lock_waiting:{NAME}",
-		},
-		Channels: []string{"redisson_lock__channel:{NAME}:*"},
-	})
-)
-
-// ClientRights are what a client needs beyond the kind's rights.
-var ClientRights = map[string]Rights{
-	"go-redis": {Commands: []string{"ping"}}, // see TestACLPing
+// ClientRights are what a client needs beyond the kind's rights. Here rueidis is used without its cache.
+var ClientRights = map[string]rights.Rights{
+	"go-redis": rights.OfClient(rights.GoRedis), // see TestACLPing
 	"rueidis":  {},
-}
-
-// Rules are the rights as ACL SETUSER takes them.
-func (r Rights) Rules(name string) (rules []string) {
-	for _, command := range r.Commands {
-		rules = append(rules, "+"+command)
-	}
-	for _, key := range r.Keys {
-		rules = append(rules, "~"+strings.ReplaceAll(key, "NAME", name))
-	}
-	for _, channel := range r.Channels {
-		rules = append(rules, "&"+strings.ReplaceAll(channel, "NAME", name))
-	}
-	return rules
 }
 
 // Known returns the rules that the server knows. Rights on channels came with
@@ -144,6 +65,32 @@ func LimitedTo(addrs []string, client, user string) *Platform {
 		InitAddress: addrs, Username: user, Password: "pw",
 		DisableCache: true, // or rueidis needs CLIENT TRACKING, for itself
 	}, nil)
+}
+
+// Version is the server's, as far as rights depend on it.
+func Version(t *testing.T) rights.Version {
+	t.Helper()
+	switch {
+	case redistest.AtLeast(t, 8, 0):
+		return rights.Redis80
+	case redistest.AtLeast(t, 7, 0):
+		return rights.Redis70
+	case redistest.AtLeast(t, 6, 2):
+		return rights.Redis62
+	}
+	return rights.Redis60
+}
+
+// Paste makes a user of that name, with the password pw, by a line for redis-cli.
+func Paste(t *testing.T, s *redistest.Server, line, user string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(s.Addr())
+	OK(t, err)
+	cmd := exec.Command("redis-cli", "-h", host, "-p", port)
+	cmd.Stdin = strings.NewReader(line + "\nACL SETUSER " + user + " >pw\n")
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "OK\nOK\n" {
+		t.Fatalf("redis-cli: %v, %s", err, out)
+	}
 }
 
 // NotPublishing are rules of a user who may do all but publish: it lacks the

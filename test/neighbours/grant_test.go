@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -23,7 +24,7 @@ func TestForgedGrants(t *testing.T) {
 	s := redistest.Start(t)
 	admin := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { kit.OK(t, admin.Close()) })
-	kit.Allow(t, s, "theirs", kit.PlainRights.And(kit.LineRights).Rules("theirs"))
+	kit.Allow(t, s, "theirs", kit.MutexKind.Rights.And(rights.Line).Rules("theirs"))
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
 		if k.Line || k.Queues {
 			forged(t, s, admin, k)

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -100,16 +101,16 @@ func (w *town) allow(t *testing.T) {
 }
 
 // rightsOf returns what a user of ours or of theirs may do.
-func (w *town) rightsOf(t *testing.T, user string) kit.Rights {
+func (w *town) rightsOf(t *testing.T, user string) rights.Rights {
 	t.Helper()
 	all := w.documented(t)
 	if !w.tenants {
 		return all
 	}
-	for _, rights := range [][]string{all.Keys, all.Channels} {
-		for i, right := range rights {
+	for _, list := range [][]string{all.Keys, all.Channels} {
+		for i, right := range list {
 			if prefix, is := strings.CutSuffix(right, ":*"); is && slices.Contains([]string{"holdfast_granted", "holdfast_client"}, prefix) {
-				rights[i] = prefix + ":" + protocol.TenantPrefix(user) + "*"
+				list[i] = prefix + ":" + protocol.TenantPrefix(user) + "*"
 			}
 		}
 	}
@@ -131,7 +132,7 @@ func (w *town) neighbour(t *testing.T) *redis.Client {
 var code = regexp.MustCompile("`([^`]+)`")
 
 // documented returns the rights that docs/acl.md gives to a user of all kinds, through either client.
-func (w *town) documented(t *testing.T) (all kit.Rights) {
+func (w *town) documented(t *testing.T) (all rights.Rights) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/acl.md")
 	kit.OK(t, err)
@@ -151,7 +152,7 @@ func (w *town) documented(t *testing.T) (all kit.Rights) {
 			inTable = false
 		case inTable && line[1] == ' ' && !strings.HasSuffix(cells[0], map[bool]string{true: "single server", false: "sharded messages"}[w.sharded]):
 			rows++
-			all = all.And(kit.Rights{Commands: items(strings.ToLower(cells[1])), Keys: items(cells[2]), Channels: items(cells[3])})
+			all = all.And(rights.Rights{Commands: items(strings.ToLower(cells[1])), Keys: items(cells[2]), Channels: items(cells[3])})
 		}
 	}
 	if rows < len(kit.Kinds)+4 {
@@ -160,9 +161,9 @@ func (w *town) documented(t *testing.T) (all kit.Rights) {
 	for _, more := range kit.ClientRights {
 		all = all.And(more)
 	}
-	all = all.And(kit.Rights{Keys: []string{"holdfast_client:*"}})
+	all = all.And(rights.Rights{Keys: []string{"holdfast_client:*"}})
 	if len(w.nodes) > 1 {
-		all = all.And(kit.Rights{Commands: []string{"pubsub|shardnumsub", "cluster|slots", "cluster|shards"}})
+		all = all.And(rights.Rights{Commands: []string{"pubsub|shardnumsub", "cluster|slots", "cluster|shards"}})
 		if !redistest.AtLeast(t, 7, 0) {
 			all.Commands = slices.DeleteFunc(all.Commands, func(command string) bool { return command == "cluster|shards" })
 		}
@@ -412,7 +413,7 @@ func (w *town) contents(t *testing.T) map[string]string {
 // keys returns each key that a lock of a name may have, as docs/acl.md has them, and the identity key of a client.
 func (w *town) keys(t *testing.T, name string) (keys []string) {
 	t.Helper()
-	for _, rule := range (kit.Rights{Keys: w.documented(t).Keys}).Rules(name) {
+	for _, rule := range (rights.Rights{Keys: w.documented(t).Keys}).Rules(name) {
 		if key := strings.TrimPrefix(rule, "~"); !strings.HasPrefix(key, "holdfast_client:") {
 			keys = append(keys, strings.ReplaceAll(key, "*", "1"))
 		}
@@ -423,7 +424,7 @@ func (w *town) keys(t *testing.T, name string) (keys []string) {
 // channels returns each channel on which our clients listen for a lock of a name, but for those of grants.
 func (w *town) channels(t *testing.T, name string) (channels []string) {
 	t.Helper()
-	for _, rule := range (kit.Rights{Channels: w.documented(t).Channels}).Rules(name) {
+	for _, rule := range (rights.Rights{Channels: w.documented(t).Channels}).Rules(name) {
 		if channel := strings.TrimPrefix(rule, "&"); !strings.HasPrefix(channel, "holdfast_granted:") {
 			channels = append(channels, strings.ReplaceAll(channel, "*", "1"))
 		}

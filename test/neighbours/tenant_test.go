@@ -9,16 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
-
-// tenantRights are those that hold for all locks of a tenant, in place of `holdfast_granted:*` and `holdfast_client:*`.
-func tenantRights(r kit.Rights, tenant string) kit.Rights {
-	for i, channel := range r.Channels {
-		r.Channels[i] = strings.ReplaceAll(channel, "holdfast_granted:", "holdfast_granted:"+protocol.TenantPrefix(tenant))
-	}
-	return r.And(kit.Rights{Keys: []string{"holdfast_client:" + protocol.TenantPrefix(tenant) + "*"}})
-}
 
 // Two tenants have rights of their own. The locks of each work in full, and neither may publish a grant to the other, nor write or
 // read who its clients are.
@@ -27,8 +20,8 @@ func TestTenants(t *testing.T) {
 	s := redistest.Start(t)
 	platforms := map[string]*kit.Platform{}
 	for _, tenant := range []string{"ours", "theirs"} {
-		rights := kit.PlainRights.And(kit.LineRights).And(kit.ClientRights["go-redis"])
-		platforms[tenant] = kit.Limited(t, s, "go-redis", tenant, tenantRights(rights, tenant).Rules(tenant+":*"))
+		all := kit.MutexKind.Rights.And(rights.Line).And(rights.Identity).And(kit.ClientRights["go-redis"]).For(tenant+":*", tenant)
+		platforms[tenant] = kit.Limited(t, s, "go-redis", tenant, all.Rules(""))
 	}
 	clients := func(tenant string) (a, b *holdfast.Client) {
 		as := holdfast.WithTenant(tenant)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,7 +17,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -32,7 +34,7 @@ func TestACL(t *testing.T) {
 	admin := adminOf(t, s)
 	r := &rightsTest{
 		admin: admin, a: admin.Client(t), addrs: []string{s.Addr()}, nodes: []*redistest.Server{s},
-		all: func(r kit.Rights, _ string) kit.Rights { return r },
+		all: func(r rights.Rights, _ string) rights.Rights { return r },
 	}
 	t.Run("without +eval", func(t *testing.T) { // first: as long as the server has no script
 		r.eachLacking(t, func(rule string) bool { return rule == "+eval" })
@@ -55,7 +57,7 @@ type rightsTest struct {
 	a     *holdfast.Client // may do anything
 	addrs []string
 	nodes []*redistest.Server
-	all   func(r kit.Rights, client string) kit.Rights // what these rights are there
+	all   func(r rights.Rights, client string) rights.Rights // what these rights are there
 }
 
 // suffice has a user with all rights, for each kind and client.
@@ -106,7 +108,7 @@ func (r *rightsTest) try(t *testing.T, k *kit.Kind, client, without string) erro
 	if without == "" { // nothing may fail, however busy the machine is
 		lease = 15 * time.Second
 	}
-	return live(t, k, r.admin, r.a, kit.LimitedTo(r.addrs, client, name), name, lease)
+	return live(&life{t: t, k: k, admin: r.admin, a: r.a, name: name}, kit.LimitedTo(r.addrs, client, name), lease)
 }
 
 // user makes a user with the kind's rights but one, who has the name of the lock.
@@ -133,7 +135,8 @@ func sent(rule string) bool {
 
 // live does everything that there is to do with a lock, in a process with
 // limited rights beside one that may do anything, and returns what fails first.
-func live(t *testing.T, k *kit.Kind, admin *kit.Platform, a *holdfast.Client, p *kit.Platform, name string, lease time.Duration) (err error) {
+func live(l *life, p *kit.Platform, lease time.Duration) (err error) {
+	t := l.t
 	t.Helper()
 	told := make(chan error, 1)
 	hooks := holdfast.Hooks{OnError: func(_ context.Context, e holdfast.Event) {
@@ -157,7 +160,7 @@ func live(t *testing.T, k *kit.Kind, admin *kit.Platform, a *holdfast.Client, p 
 			panic(failed)
 		}
 	}()
-	l := &life{t: t, k: k, admin: admin, a: a, c: c, name: name}
+	l.c = c
 	for _, step := range []struct {
 		what string
 		do   func()
@@ -190,6 +193,8 @@ type life struct {
 	admin *kit.Platform
 	a, c  *holdfast.Client
 	name  string
+	// grants is true if the user may hear grants: it then listens for them as long as its client lives.
+	grants bool
 }
 
 // failure is what ends a life.
@@ -287,7 +292,7 @@ func (l *life) wait() {
 	l.await("it listens", func() bool { return l.k.Polls || l.listening() != "" })
 	giveBack()
 	l.need(<-got)
-	l.await("it listens no more", func() bool { return l.listening() == "" })
+	l.await("it listens no more", func() bool { return l.grants || l.listening() == "" })
 }
 
 // giveUp waits in vain.
@@ -374,7 +379,7 @@ func TestACLPing(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", client, with), func(t *testing.T) {
 				t.Parallel()
 				name := kit.Fresh()
-				rules := kit.PlainRights.And(kit.LineRights).Rules(name) // or a refused subscription keeps the connection busy
+				rules := kit.MutexKind.Rights.And(rights.Line).Rules(name) // or a refused subscription keeps the connection busy
 				if with {
 					rules = append(rules, more.Rules("")...)
 				}
@@ -405,17 +410,20 @@ func TestACLLine(t *testing.T) {
 	// These are not missed before somebody leaves the line.
 	inLine := []string{"", "+zcard", "+zpopmin", "+zrange", "+zrem", "+pubsub|numsub"}
 	for client, more := range kit.ClientRights {
-		for _, lacking := range append(kit.Known(t, kit.LineRights.Rules("NAME")), "") {
+		for _, lacking := range append(kit.Known(t, rights.Line.Rules("NAME")), "") {
 			if client != "go-redis" && lacking != "" && lacking[0] != '&' {
 				continue // the scripts' own rights are the same whoever sends them
 			}
 			if slices.Contains([]string{"+get", "+set", "~holdfast_turn:{NAME}"}, lacking) {
 				continue // they are for those who do not stand in line
 			}
+			if slices.Contains(kit.MutexKind.Rights.Rules("NAME"), lacking) {
+				continue // without it nothing works
+			}
 			t.Run(client+"/without "+lacking, func(t *testing.T) {
 				t.Parallel()
 				name := kit.Fresh()
-				rules := lessOne(kit.PlainRights.And(more).And(kit.LineRights).Rules(name), lacking, name)
+				rules := lessOne(kit.MutexKind.Rights.And(more).And(rights.Line).Rules(name), lacking, name)
 				p := kit.Limited(t, s, client, name, rules)
 				first := kit.Must(t)(admin.Client(t).NewMutex(name).Lock(background))
 				locks := make([]holdfast.Locker, 4)
@@ -439,24 +447,15 @@ func TestACLLine(t *testing.T) {
 	}
 }
 
-// From Redis 7.0 on, a cluster's messages are sharded.
-var shardedCommands = map[string]string{
-	"publish": "spublish", "subscribe": "ssubscribe", "unsubscribe": "sunsubscribe",
-}
-
 // onCluster are the rights on a cluster, and which of them differ from those on a single server; the first is what a
 // client asks a cluster who owns which slot with.
-func onCluster(r kit.Rights, t *testing.T, client string) (all kit.Rights, differ []string) {
+func onCluster(t *testing.T, r rights.Rights, client string) (all rights.Rights, differ []string) {
 	t.Helper()
-	differ = []string{"cluster|slots", "pubsub|shardnumsub"}
-	if client == "rueidis" && redistest.AtLeast(t, 8, 0) {
-		differ[0] = "cluster|shards"
-	}
-	all = r.And(kit.Rights{Commands: differ})
-	for i, command := range all.Commands {
-		if sharded, ok := shardedCommands[command]; ok && redistest.AtLeast(t, 7, 0) {
-			all.Commands[i] = sharded
-			differ = append(differ, sharded)
+	s := rights.Server{Version: kit.Version(t), Cluster: true}
+	all = rights.Topology(client, s).And(r.On(s))
+	for _, command := range all.Commands {
+		if !slices.Contains(r.Commands, command) {
+			differ = append(differ, strings.ToLower(command))
 		}
 	}
 	return all, differ
@@ -469,13 +468,13 @@ func TestACLCluster(t *testing.T) {
 	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, kit.OnCluster(s))
 	admin.Sharded = redistest.AtLeast(t, 7, 0)
 	r := &rightsTest{admin: admin, a: admin.Client(t), addrs: s.Addrs(), nodes: s.Nodes}
-	r.all = func(r kit.Rights, client string) kit.Rights {
-		all, _ := onCluster(r, t, client)
+	r.all = func(r rights.Rights, client string) rights.Rights {
+		all, _ := onCluster(t, r, client)
 		return all
 	}
 	r.suffice(t)
 	for client := range kit.ClientRights {
-		_, differ := onCluster(kit.MutexKind.Rights, t, client)
+		_, differ := onCluster(t, kit.MutexKind.Rights, client)
 		for i, command := range differ {
 			t.Run(client+"/without "+command, func(t *testing.T) {
 				t.Parallel()
@@ -496,18 +495,36 @@ func TestACLCluster(t *testing.T) {
 	}
 }
 
-// The documentation has the rights as they are tested.
-func TestACLDocument(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| kind | commands | keys | channels |\n|---|---|---|---|\n")
-	code := func(items []string) string { return "`" + strings.Join(items, "` `") + "`" }
+// Every kind in the list of rights is proven: the locks by TestACL, the others by TestSemaphoreRights. What the scripts of a lock
+// call by name is in the list, also where no test comes by.
+func TestRightsAreProven(t *testing.T) {
+	t.Parallel()
+	called := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
+	proven := []string{"permit semaphore", "unleased semaphore", "latch"}
+	may := map[protocol.Scripts]rights.Rights{} // a script may do what any kind asks of it
 	for _, k := range kit.Kinds {
-		commands := strings.ToUpper(code(slices.Sorted(slices.Values(k.Rights.Commands))))
-		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", k.Name, commands, code(k.Rights.Keys), code(k.Rights.Channels))
+		proven = append(proven, k.Name)
+		listed := rights.Kinds[slices.IndexFunc(rights.Kinds, func(l rights.Kind) bool { return l.Name == k.Name })]
+		may[k.Scripts] = may[k.Scripts].And(listed.Rights).And(listed.Waiting)
 	}
-	text, err := os.ReadFile("../../docs/acl.md")
-	kit.OK(t, err)
-	if !strings.Contains(string(text), table.String()) {
-		t.Errorf("docs/acl.md should have\n%s", &table)
+	for _, k := range rights.Kinds {
+		if !slices.Contains(proven, k.Name) {
+			t.Errorf("no test uses the rights of %s", k.Name)
+		}
+	}
+	for scripts, all := range may {
+		for _, s := range []*driver.Script{
+			scripts.Acquire, scripts.Release, scripts.Renew, scripts.Adopt, scripts.Force, scripts.Inspect, scripts.Retain, scripts.Leave,
+		} {
+			if s == nil {
+				continue
+			}
+			for _, call := range called.FindAllStringSubmatch(s.Source(), -1) {
+				listed := func(command string) bool { return command == call[1] || strings.HasPrefix(command, call[1]+"|") }
+				if !slices.ContainsFunc(all.Commands, listed) {
+					t.Errorf("%s of %v calls %s, which is not in its rights", s.Name(), all.Channels, call[1])
+				}
+			}
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -37,7 +38,7 @@ func TestACLWithoutEval(t *testing.T) {
 	admin := adminOf(t, s)
 	r := &rightsTest{
 		admin: admin, a: admin.Client(t), addrs: []string{s.Addr()}, nodes: []*redistest.Server{s},
-		all: func(r kit.Rights, _ string) kit.Rights { return r },
+		all: func(r rights.Rights, _ string) rights.Rights { return r },
 	}
 	t.Run("kinds", r.sufficeWithoutEval)
 	for client := range kit.ClientRights {
@@ -56,8 +57,8 @@ func TestACLWithoutEvalOnCluster(t *testing.T) {
 	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, kit.OnCluster(s))
 	admin.Sharded = redistest.AtLeast(t, 7, 0)
 	r := &rightsTest{admin: admin, a: admin.Client(t), addrs: s.Addrs(), nodes: s.Nodes}
-	r.all = func(r kit.Rights, client string) kit.Rights {
-		all, _ := onCluster(r, t, client)
+	r.all = func(r rights.Rights, client string) rights.Rights {
+		all, _ := onCluster(t, r, client)
 		return all
 	}
 	t.Run("kinds", r.sufficeWithoutEval)

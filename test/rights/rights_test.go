@@ -3,12 +3,14 @@ package rights
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -21,11 +23,11 @@ var background = context.Background()
 func TestIdentityACL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for user, keys := range map[string][]string{"may": {"holdfast_client:*"}, "mustnot": nil} {
+	for user, more := range map[string]rights.Rights{"may": rights.Identity, "mustnot": {}} {
 		t.Run(user, func(t *testing.T) {
 			name := kit.Fresh()
-			rights := kit.PlainRights.And(kit.LineRights).And(kit.ClientRights["go-redis"]).And(kit.Rights{Keys: keys})
-			p := kit.Limited(t, s, "go-redis", user, rights.Rules(name))
+			all := kit.MutexKind.Rights.And(rights.Line).And(kit.ClientRights["go-redis"]).And(more)
+			p := kit.Limited(t, s, "go-redis", user, all.Rules(name))
 			billing := holdfast.WithIdentity(holdfast.Identity{Program: "billing", Host: "web-3"})
 			a, b := p.Client(t, billing), p.Client(t, billing)
 			hold := kit.Must(t)(a.NewMutex(name).TryLock(background))
@@ -56,10 +58,10 @@ func TestRightsToExpireAndDelete(t *testing.T) {
 	admin := adminOf(t, s)
 	use := func(without string) error {
 		name := kit.Fresh()
-		rights := kit.ScriptRights.And(kit.ClientRights["go-redis"]).And(kit.Rights{
-			Commands: []string{"exists", "pexpire", "persist", "del"}, Keys: []string{"NAME", "*{NAME}*"},
-		})
-		c := kit.Limited(t, s, "go-redis", name, lessOne(rights.Rules(name), "+"+without, name)).Client(t)
+		k := rights.Kinds[slices.Index(rights.IDs(), "unleased-semaphore")]
+		least := rights.Rights{Commands: []string{"EVAL", "EVALSHA", "EXISTS", "TIME"}, Keys: k.Keys}
+		all := least.And(k.Expiry).And(kit.ClientRights["go-redis"]).Rules(name)
+		c := kit.Limited(t, s, "go-redis", name, lessOne(all, "+"+without, name)).Client(t)
 		admin.Do(t, name, "SET", name, "3")
 		semaphore := c.NewUnleasedSemaphore(name)
 		for _, d := range []time.Duration{time.Hour, holdfast.NoExpiry} {

@@ -143,7 +143,7 @@ func vandals(k *kit.Kind) (all []vandal) {
 	}
 	foreign("a thousand fields", thousand)
 	for _, key := range k.Rights.Keys {
-		if key == "{NAME}:*" {
+		if strings.HasPrefix(key, "{NAME}:*") {
 			key = kit.ReadHold("NAME", strangersOwner, 1)
 		}
 		for value, put := range values(key) {

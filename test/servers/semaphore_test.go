@@ -12,13 +12,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
 // object is a semaphore or a latch.
 type object struct {
-	rights  kit.Rights // what its user has to be allowed
-	channel string     // where one listens who does not stand in line
+	rights  rights.Rights // what its user has to be allowed
+	channel string        // where one listens who does not stand in line
 	// use makes every call, checks what has come of it, and returns what fails first.
 	use func(c *holdfast.Client, name string, with user) error
 }
@@ -31,27 +32,9 @@ type user struct {
 }
 
 var objects = map[string]object{
-	"permits": {
-		objectRights("decrby incrby zcard zcount zrange zremrangebyscore", "{NAME}:timeout holdfast_next:{NAME}", "redisson_sc:{NAME} holdfast_lost:{NAME}"),
-		"redisson_sc:", usePermits,
-	},
-	"semaphore": {
-		objectRights("incrby", "holdfast_next:{NAME}", "redisson_sc:{NAME}"),
-		"redisson_sc:", useSemaphore,
-	},
-	"latch": {
-		objectRights("decr", "holdfast_zero:{NAME}", "redisson_countdownlatch__channel__{NAME}"),
-		"redisson_countdownlatch__channel__", useLatch,
-	},
-}
-
-// objectRights are what all of them need, and more.
-func objectRights(commands, keys, channels string) kit.Rights {
-	return kit.Rights{
-		Commands: strings.Fields("eval evalsha time publish subscribe unsubscribe get set exists del pttl pexpire zadd zrem zscore zrangebyscore " + commands),
-		Keys:     strings.Fields("NAME holdfast_calls:{NAME} " + keys),
-		Channels: strings.Fields(channels),
-	}
+	"permits":   {kit.RightsOf("permit semaphore"), "redisson_sc:", usePermits},
+	"semaphore": {kit.RightsOf("unleased semaphore"), "redisson_sc:", useSemaphore},
+	"latch":     {kit.RightsOf("latch"), "redisson_countdownlatch__channel__", useLatch},
 }
 
 // asks has those who ask for the object wait.

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/completion"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 // commandLine is a command line, cut at its first "--": what follows is nobody's but
@@ -101,7 +101,7 @@ func newParser(g *grammar, s streams) (*kong.Kong, error) {
 			"forms": connect.Forms, "kinds": strings.Join(runner.Kinds(), ","), "shows": strings.Join(demo.Names(), ","),
 			"benched": strings.Join(bench.Kinds(), ","), "shells": strings.Join(completion.Shells(), ","),
 			"actions":  strings.Join([]string{loadScripts, checkScripts, listScripts}, ","),
-			"doctored": strings.Join(doctor.KindNames(), ", "), "surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()),
+			"doctored": strings.Join(rights.IDs(), ", "), "surveyed": joined(survey.Kinds()), "orders": joined(present.Orders()),
 		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help),
 		kong.ExplicitGroups([]kong.Group{{Key: "redis", Title: "Connecting to Redis:"}}),

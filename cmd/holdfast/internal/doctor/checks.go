@@ -171,7 +171,7 @@ var Checks = []Check{
 	{ID: "clock", Worst: Failure, all: clock, Asks: "how far the servers' clocks are from this machine's, and from each other"},
 	{ID: "latency", Worst: Failure, primary: latency, Asks: "how long some hundred `PING` take"},
 	{ID: "scripts", Worst: Failure, all: scripts, Asks: "users without `EVAL`: the [scripts](acl.md#users-without-eval) are loaded, into replicas, too; and whether users of certain keys can run Lua of their own"},
-	{ID: "rights", Worst: Failure, primary: rights, Asks: "what the user may do, for each kind of lock ([acl.md](acl.md))"},
+	{ID: "rights", Worst: Failure, primary: tryRights, Asks: "what the user may do, for each kind of lock ([acl.md](acl.md))"},
 	{ID: "locks", Worst: Failure, primary: locks, Asks: "each kind that the user has the rights for is locked and unlocked"},
 	{ID: "lock-latency", Worst: Warning, primary: lockLatency, Asks: "how long a pair of lock and unlock takes"},
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 func TestCluster(t *testing.T) {
@@ -39,10 +40,11 @@ func TestCluster(t *testing.T) {
 	s.finds("cluster-timeout", Warning, "a failover begins after 30s")
 
 	// A user with rights on one node only.
-	rules := slices.Concat(kinds[0].withLine("orders:*", lineSharded), []string{"+cluster|slots", "+pubsub|shardnumsub", "+spublish", "+ssubscribe", "+sunsubscribe"})
+	server := rights.Server{Cluster: true}
 	if !sharded {
-		rules = slices.Concat(kinds[0].withLine("orders:*", line), []string{"+cluster", "+pubsub"})
+		server.Version = rights.Redis62
 	}
+	rules := kinds[0].withLine("orders:*", server)
 	primaries, _ := cluster.Roles(t)
 	for i, node := range cluster.Nodes {
 		with := rules

@@ -45,6 +45,8 @@ type Config struct {
 	Target *connect.Target
 	// Prefix is what the names of the locks that are tried begin with.
 	Prefix string
+	// Tenant is that of the clients whose user is looked at; empty: none.
+	Tenant string
 	// Kinds are those that have to work. If there are none, all are tried, and one has to.
 	Kinds []string
 	// Detailed has the rights said that kinds lack which do not have to work.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 // TestMain keeps the client's log lines away.
@@ -250,7 +251,7 @@ func TestRefused(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
 		loadScripts(t, server)
-		allow(t, server, "bob", withoutEval(kinds[0].withLine("orders:*", line)))
+		allow(t, server, "bob", withoutEval(kinds[0].withLine("orders:*", rights.Server{})))
 		s := look(t, connect.Options{URL: "redis://bob:pw@" + server.Addr()}, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} })
 		for _, check := range []string{"version", "role", "eviction", "memory", "persistence", "replicas", "clients"} {
 			s.finds(check, Unknown, "INFO is refused to this user")

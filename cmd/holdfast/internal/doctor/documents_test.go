@@ -3,13 +3,13 @@ package doctor
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/goredisdriver"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 func document(t *testing.T, path string) string {
@@ -60,42 +60,20 @@ func TestChecksAreDocumented(t *testing.T) {
 	}
 }
 
-// TestKindsAreDocumented compares the kinds' rights with the tables in docs/acl.md, which are tested.
-func TestKindsAreDocumented(t *testing.T) {
+// TestAllIsTried has a try for each kind, and a way to try each command that one of them needs.
+func TestAllIsTried(t *testing.T) {
 	t.Parallel()
-	const header = "| kind | commands | keys | channels |\n|---|---|---|---|\n"
-	var rows, want strings.Builder
-	tables := strings.Split(document(t, "docs/acl.md"), header)[1:]
-	for _, table := range tables {
-		text, _, _ := strings.Cut(table, "\n\n")
-		rows.WriteString(text + "\n")
-	}
-	code := func(list string) string { return "`" + strings.Join(words(list), "` `") + "`" }
+	needed := rights.Line
 	for _, k := range kinds {
-		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", k.name, code(k.commands), code(k.keys), code(k.channels))
-	}
-	if rows.String() != want.String() {
-		t.Errorf("docs/acl.md has\n%swant\n%s", &rows, &want)
-	}
-	for _, of := range []struct {
-		k    kind
-		head string
-	}{{line, "single server"}, {lineSharded, "cluster with sharded messages"}} {
-		commands := of.k.commands
-		if of.k.channels == lineSharded.channels {
-			commands = forSharded.Replace(commands)
+		if k.try == nil {
+			t.Errorf("%s is not tried", k.ID())
 		}
-		row := fmt.Sprintf("| %s | %s | %s | %s |\n", of.head, strings.ReplaceAll(code(commands), "|", `\|`), code(of.k.keys), code(of.k.channels))
-		if !strings.Contains(document(t, "docs/acl.md"), row) {
-			t.Errorf("docs/acl.md should have %s", row)
-		}
+		needed = needed.And(k.Rights)
 	}
-	for _, k := range append(slices.Clone(kinds), line) {
-		for _, command := range words(k.commands) {
-			_, tried := harmless[command]
-			if _, tried2 := undone[command]; !tried && !tried2 && command != "EVAL" && !strings.HasSuffix(command, "SUBSCRIBE") {
-				t.Errorf("%s is not tried", command)
-			}
+	for _, command := range needed.Commands {
+		_, tried := harmless[command]
+		if _, tried2 := undone[command]; !tried && !tried2 && command != "EVAL" && !strings.HasSuffix(command, "SUBSCRIBE") {
+			t.Errorf("%s is not tried", command)
 		}
 	}
 }

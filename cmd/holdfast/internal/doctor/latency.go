@@ -129,11 +129,11 @@ func lockLatency(ctx context.Context, e *exam, n *node) findings {
 	switch err = errors.Join(err, e.remove(ctx, k, name)); {
 	case err != nil:
 		return warn("Try again, and look at the network.",
-			"%s: after %d pairs one failed: %v", k.id(), len(times), explained(err))
+			"%s: after %d pairs one failed: %v", k.ID(), len(times), explained(err))
 	case len(times) == 0:
 		return late()
 	case percentile(times, 50) > slowPair:
-		return warn("Look at latency, blocking and the load of the server.", "%s: a pair takes %s", k.id(), percentiles(times))
+		return warn("Look at latency, blocking and the load of the server.", "%s: a pair takes %s", k.ID(), percentiles(times))
 	}
-	return pass("%s: %s", k.id(), percentiles(times))
+	return pass("%s: %s", k.ID(), percentiles(times))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 // every is how many scripts there are.
@@ -36,7 +37,7 @@ func TestWithoutEval(t *testing.T) {
 	server := redistest.Start(t)
 	var rules []string
 	for _, k := range kinds {
-		rules = append(rules, k.withLine("orders:*", line)...)
+		rules = append(rules, k.withLine("orders:*", rights.Server{})...)
 	}
 	allow(t, server, "bob", withoutEval(rules))
 	options := connect.Options{URL: "redis://bob:pw@" + server.Addr()}
@@ -66,7 +67,7 @@ func TestOwnLua(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	loadScripts(t, server)
-	mutex := withoutEval(kinds[0].withLine("orders:*", line))
+	mutex := withoutEval(kinds[0].withLine("orders:*", rights.Server{}))
 	options := connect.Options{URL: "redis://bob:pw@" + server.Addr()}
 	orders := func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex", "polling"} }
 	ways := []string{"+eval", "+script|load", "+script|flush"}
@@ -118,7 +119,7 @@ func TestWithoutEvalOnReplicas(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, 1, 1)
 	primary, replica := sentinel.Primary(t), sentinel.Replicas(t)[0]
-	rules := withoutEval(kinds[0].withLine("orders:*", line))
+	rules := withoutEval(kinds[0].withLine("orders:*", rights.Server{}))
 	allow(t, primary, "bob", rules)
 	allow(t, replica, "bob", rules)
 	loadScripts(t, primary)

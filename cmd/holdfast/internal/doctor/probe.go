@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 // This file tries on a server what a user may do there.
@@ -64,6 +66,9 @@ var harmless = map[string]string{
 // undone are the commands that change something whatever one says. DEL undoes it at once.
 var undone = map[string]string{"RPUSH": "K v", "DECR": "K"}
 
+// anyChannel is a channel of a lock, as a template.
+const anyChannel = "redisson_lock__channel:{NAME}"
+
 // keyScript does nothing with its key, and nameKey is the right to use the lock's name as a key.
 const (
 	keyScript = "return 0"
@@ -73,46 +78,30 @@ const (
 // removeScript deletes its keys. Redis 6.0 lets scripts write also if too few replicas are there.
 const removeScript = "return redis.call('DEL', unpack(KEYS))"
 
-// forSharded are the commands that clusters with sharded messages know in place of others.
-var forSharded = strings.NewReplacer("UNSUBSCRIBE", "SUNSUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE", "PUBLISH", "SPUBLISH", "|NUMSUB", "|SHARDNUMSUB")
-
 // probe tries the rights on one node.
 type probe struct {
 	ctx     context.Context
 	client  *redis.Client
 	name    string
-	cluster bool
+	tenant  string
+	server  rights.Server
 	sharded bool
 	missing map[string]bool // commands, and templates of keys and channels
 	absent  map[string]bool // commands that the server does not know
 	err     error           // why it could not go on
 }
 
-// words are the words of a list.
-func words(list string) []string { return strings.Fields(list) }
-
-// commandsOf are the commands of a kind on this server, the client's own included.
-func (p *probe) commandsOf(k kind) []string {
-	list := k.commands
-	if strings.Contains(list, "UNSUBSCRIBE") {
-		list += " PING" // go-redis replaces connections that listen without it
+// needs returns the rights for a kind on this server, the client's own included.
+func (p *probe) needs(k kind) rights.Rights {
+	needs := k.Rights
+	if slices.Contains(needs.Commands, "SUBSCRIBE") {
+		needs = needs.And(rights.OfClient(rights.GoRedis)) // which it needs where it listens
 	}
-	if p.sharded {
-		list = forSharded.Replace(list)
-	}
-	if p.cluster {
-		list += " CLUSTER|SLOTS PUBSUB|SHARDNUMSUB"
-	}
-	return words(list)
+	return rights.Topology(rights.GoRedis, p.server).And(needs.On(p.server))
 }
 
-// line is what is needed on this server for the line.
-func (p *probe) line() kind {
-	if p.sharded {
-		return lineSharded
-	}
-	return line
-}
+// line returns the rights that are needed on this server for the line.
+func (p *probe) line() rights.Rights { return rights.Line.On(p.server) }
 
 // note takes an error of a command down.
 func (p *probe) note(command string, err error) {
@@ -141,19 +130,14 @@ func unknownCommand(err error) bool {
 
 // try tries what some kinds need, and their line.
 func (p *probe) try(these []kind) {
-	these = append(slices.Clone(these), p.line())
-	p.tryCommands(needed(these, p.commandsOf))
-	p.tryKeys(needed(these, func(k kind) []string { return words(k.keys) }))
-	p.tryChannels(needed(these, func(k kind) []string { return words(k.channels) }))
-	p.trySubscribe()
-}
-
-// needed is what some kinds need, once each.
-func needed(these []kind, of func(k kind) []string) (all []string) {
+	needed := p.line()
 	for _, k := range these {
-		all = append(all, of(k)...)
+		needed = needed.And(p.needs(k))
 	}
-	return unique(all)
+	p.tryCommands(needed.Commands)
+	p.tryKeys(needed.Keys)
+	p.tryChannels(needed.Channels)
+	p.trySubscribe()
 }
 
 // tryCommands sends all commands.
@@ -180,12 +164,12 @@ func (p *probe) command(name, args string) (line []any) {
 	for part := range strings.SplitSeq(name, "|") {
 		line = append(line, part)
 	}
-	for _, arg := range words(args) {
+	for _, arg := range strings.Fields(args) {
 		switch arg {
 		case "K":
 			arg = p.name
 		case "C":
-			arg = p.fill(mutexChannel)
+			arg = p.fill(anyChannel)
 		}
 		line = append(line, arg)
 	}
@@ -248,7 +232,7 @@ func (p *probe) tryChannels(channels []string) {
 
 // trySubscribe listens, and stops listening.
 func (p *probe) trySubscribe() {
-	channel := p.fill(mutexChannel)
+	channel := p.fill(anyChannel)
 	subscribe, unsubscribe := "SUBSCRIBE", "UNSUBSCRIBE"
 	sub := p.client.Subscribe(p.ctx)
 	defer sub.Close() //nolint:errcheck // nothing depends on it any more
@@ -273,23 +257,15 @@ func (p *probe) trySubscribe() {
 	p.note(unsubscribe, answer(off))
 }
 
-// fill puts the name into a template of docs/acl.md.
-func (p *probe) fill(template string) string { return fill(template, p.name) }
+// fill puts the name into a template.
+func (p *probe) fill(template string) string { return rights.Fill(template, p.name, p.tenant) }
 
-// fill puts a name into a template. Where the name has braces, those of the template go.
-func fill(template, name string) string {
-	if strings.Contains(name, "{") {
-		template = strings.ReplaceAll(template, "{NAME}", "NAME")
-	}
-	return strings.ReplaceAll(template, "NAME", name)
-}
-
-// lacksOf says which rules of ACL SETUSER a user lacks for a kind, and which commands the server does not know;
+// lacksOf says which rules of ACL SETUSER a user lacks of the rights that are needed, and which commands the server does not know;
 // empty: none. soft is true if all works without them, but slower.
-func (p *probe) lacksOf(k kind, prefix string) (says string, soft bool) {
+func (p *probe) lacksOf(needed rights.Rights, prefix string) (says string, soft bool) {
 	var rules, absent, lacks []string
 	soft = true
-	for _, command := range p.commandsOf(k) {
+	for _, command := range needed.Commands {
 		switch {
 		case p.missing[command]:
 			rules = append(rules, "+"+strings.ToLower(command))
@@ -300,9 +276,9 @@ func (p *probe) lacksOf(k kind, prefix string) (says string, soft bool) {
 		}
 		soft = soft && (command == "PING" || strings.HasSuffix(command, "SUBSCRIBE"))
 	}
-	for _, rule := range append(signed("~", k.keys), signed("&", k.channels)...) {
+	for _, rule := range needed.Patterns() {
 		if p.missing[rule] {
-			rules, soft = append(rules, strings.ReplaceAll(fill(rule, prefix+"*"), "**", "*")), false
+			rules, soft = append(rules, strings.ReplaceAll(rights.Fill(rule, prefix+"*", p.tenant), "**", "*")), false
 		}
 	}
 	if len(rules) > 0 {
@@ -312,12 +288,4 @@ func (p *probe) lacksOf(k kind, prefix string) (says string, soft bool) {
 		lacks = append(lacks, "the server does not know "+strings.Join(absent, " "))
 	}
 	return strings.Join(lacks, ", and "), soft
-}
-
-// signed puts a sign before each word.
-func signed(sign, list string) (all []string) {
-	for _, word := range words(list) {
-		all = append(all, sign+word)
-	}
-	return all
 }

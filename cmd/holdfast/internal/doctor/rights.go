@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 // wanted are the kinds that are looked at, and whether each of them has to work.
@@ -21,7 +22,7 @@ func (e *exam) wanted() (these []kind, each bool) {
 		return kinds, false
 	}
 	for _, k := range kinds {
-		if slices.Contains(e.Kinds, k.id()) {
+		if slices.Contains(e.Kinds, k.ID()) {
 			these = append(these, k)
 		}
 	}
@@ -44,20 +45,23 @@ func (e *exam) scratch(ctx context.Context, n *node) (name string, ok bool) {
 	return "", false
 }
 
-// rights tries the rights on one node.
-func rights(ctx context.Context, e *exam, n *node) findings {
+// tryRights tries the rights on one node.
+func tryRights(ctx context.Context, e *exam, n *node) findings {
 	name, ok := e.scratch(ctx, n)
 	if !ok {
 		return nil // with the same prefix on another node
 	}
 	these, each := e.wanted()
 	p := &probe{
-		ctx: ctx, client: n.client, name: name, cluster: e.Target.IsCluster(),
+		ctx: ctx, client: n.client, name: name, tenant: e.Tenant, server: rights.Server{Cluster: e.Target.IsCluster()},
 		missing: map[string]bool{}, absent: map[string]bool{},
 	}
-	if p.cluster {
+	if p.server.Cluster {
 		// PUBSUB SHARDNUMSUB, by which clients ask, may be refused; this is known where that is.
-		p.sharded = !unknownCommand(n.client.Do(ctx, "SPUBLISH", fill(mutexChannel, name), 0).Err())
+		p.sharded = !unknownCommand(n.client.Do(ctx, "SPUBLISH", p.fill(anyChannel), 0).Err())
+		if !p.sharded {
+			p.server.Version = rights.Redis62
+		}
 	}
 	p.try(these)
 	if p.err != nil {
@@ -103,7 +107,7 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
 			"this user may not use keys such as %s:…, so no kind can be tried", e.Prefix)
 	}
 	for _, k := range these {
-		if _, soft := p.lacksOf(k, e.Prefix); soft {
+		if _, soft := p.lacksOf(p.needs(k), e.Prefix); soft {
 			n.allowed = append(n.allowed, k)
 		}
 	}
@@ -111,15 +115,15 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
 	var idle []string
 	ofLine, _ := p.lacksOf(p.line(), e.Prefix)
 	for _, k := range these {
-		lacks, soft := p.lacksOf(k, e.Prefix)
+		lacks, soft := p.lacksOf(p.needs(k), e.Prefix)
 		f := e.judgeKind(lacks, soft, each || len(n.allowed) == 0)
 		if len(f) == 0 {
-			idle = append(idle, k.id())
+			idle = append(idle, k.ID())
 		}
-		said = append(said, f.at(k.id())...)
+		said = append(said, f.at(k.ID())...)
 		if soft && k.inLine() && ofLine != "" {
 			f = warn(rightsDo, theKinds+": it works, but those who wait do not stand in line: %s", ofLine)
-			waits = append(waits, f.at(k.id())...)
+			waits = append(waits, f.at(k.ID())...)
 		}
 	}
 	found := ofKinds(append(said, waits...))
@@ -158,11 +162,11 @@ func locks(ctx context.Context, e *exam, n *node) findings {
 		err := e.tryKind(ctx, k, name)
 		if err == nil {
 			n.works = append(n.works, k)
-			works = append(works, pass("locked and unlocked: "+theKinds).at(k.id())...)
+			works = append(works, pass("locked and unlocked: "+theKinds).at(k.ID())...)
 			continue
 		}
 		f := fail("See what the server says.", theKinds+": lock and unlock failed: %v", explained(err))
-		failed = append(failed, f.at(k.id())...)
+		failed = append(failed, f.at(k.ID())...)
 		if temporary(err) {
 			break // the others would fail alike, and take their time
 		}
@@ -199,9 +203,9 @@ func (e *exam) remove(ctx context.Context, k kind, name string) error {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
 	var keys []string
-	for _, key := range words(k.keys) {
+	for _, key := range k.Keys {
 		if !strings.HasSuffix(key, "*") { // those are gone with their holds
-			keys = append(keys, fill(key, name))
+			keys = append(keys, rights.Fill(key, name, ""))
 		}
 	}
 	err := e.redis.Eval(clean, removeScript, keys).Err()

@@ -10,37 +10,21 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 // rules are a kind's rights as ACL SETUSER takes them.
-func (k kind) rules(name string) (rules []string) {
-	for _, command := range words(k.commands + " PING") {
-		rules = append(rules, "+"+strings.ToLower(command))
-	}
-	return append(rules, k.names(name)...)
-}
+func (k kind) rules(name string) []string { return k.And(rights.OfClient(rights.GoRedis)).Rules(name) }
 
-// names are its rules about keys and channels.
-func (k kind) names(name string) (rules []string) {
-	for _, rule := range append(signed("~", k.keys), signed("&", k.channels)...) {
-		rules = append(rules, fill(rule, name))
-	}
-	return rules
-}
-
-// withLine are those with the line's, if there is one for it.
-func (k kind) withLine(name string, line kind) (rules []string) {
-	rules = k.rules(name)
+// withLine are those with the line's, if there is one for it, on such a server.
+func (k kind) withLine(name string, s rights.Server) []string {
+	all := k.And(rights.OfClient(rights.GoRedis))
 	if k.inLine() {
-		for _, command := range words(line.commands) {
-			if rule := "+" + strings.ToLower(command); !slices.Contains(rules, rule) {
-				rules = append(rules, rule)
-			}
-		}
-		rules = append(rules, line.names(name)...)
+		all = all.And(rights.Line)
 	}
-	return rules
+	return rights.Topology(rights.GoRedis, s).And(all.On(s)).Rules(name)
 }
 
 // allow makes a user. Rights on channels came with Redis 6.2.
@@ -57,42 +41,42 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, k := range kinds {
-		all, inLine := k.withLine("orders:*", line), len(k.rules("orders:*"))
+		own, all := k.rules("orders:*"), k.withLine("orders:*", rights.Server{})
 		allow(t, server, "bob", all)
-		if found := tryRights(t, server, k); len(found) != 1 || found[0].Severity != Pass {
-			t.Errorf("%s: %+v", k.id(), found)
+		if found := lookAtRights(t, server, k); len(found) != 1 || found[0].Severity != Pass {
+			t.Errorf("%s: %+v", k.ID(), found)
 		}
 		for i, rule := range all {
 			if rule[0] == '&' && !redistest.AtLeast(t, 6, 2) {
 				continue
 			}
 			allow(t, server, "bob", slices.Delete(slices.Clone(all), i, i+1))
-			found := tryRights(t, server, k)
-			want := Failure
-			if strings.HasSuffix(rule, "subscribe") || rule == "+ping" || i >= inLine {
+			found := lookAtRights(t, server, k)
+			want, inLine := Failure, !slices.Contains(own, rule)
+			if strings.HasSuffix(rule, "subscribe") || rule == "+ping" || inLine {
 				want = Warning
 			}
-			lacks := strings.ReplaceAll(rule, "orders:*", "orders*")                                // the prefix and a star
-			if rule == "+ping" && !strings.Contains(k.commands, "UNSUBSCRIBE") || rule == "+eval" { // see TestWithoutEval
+			lacks := strings.ReplaceAll(rule, "orders:*", "orders*")                               // the prefix and a star
+			if rule == "+ping" && !slices.Contains(k.Commands, "UNSUBSCRIBE") || rule == "+eval" { // see TestWithoutEval
 				want, lacks = Pass, "all that is needed"
 			}
-			if i >= inLine && (len(found) != 2 || found[0].Severity != Pass || !strings.Contains(found[1].Found, "it works, but those who wait do not stand in line")) {
-				t.Errorf("%s without %s: %+v", k.id(), rule, found)
+			if inLine && (len(found) != 2 || found[0].Severity != Pass || !strings.Contains(found[1].Found, "it works, but those who wait do not stand in line")) {
+				t.Errorf("%s without %s: %+v", k.ID(), rule, found)
 			}
 			f := found[len(found)-1]
-			if f.Severity != want || !slices.Contains(words(f.Found), lacks) && want != Pass {
-				t.Errorf("%s without %s: %+v", k.id(), rule, found)
+			if f.Severity != want || !slices.Contains(strings.Fields(f.Found), lacks) && want != Pass {
+				t.Errorf("%s without %s: %+v", k.ID(), rule, found)
 			}
 			if lost := strings.Count(f.Found, " +") + strings.Count(f.Found, " ~") + strings.Count(f.Found, " &"); want != Pass && lost != 1 && rule != "+del" {
-				t.Errorf("%s without %s: it misses more: %s", k.id(), rule, f.Found)
+				t.Errorf("%s without %s: it misses more: %s", k.ID(), rule, f.Found)
 			}
 		}
 	}
 	leavesNothing(t, server)
 }
 
-// tryRights looks at one kind's rights.
-func tryRights(t *testing.T, s *redistest.Server, k kind) []Finding {
+// lookAtRights looks at one kind's rights.
+func lookAtRights(t *testing.T, s *redistest.Server, k kind) []Finding {
 	t.Helper()
 	target, err := connect.Options{URL: "redis://bob:pw@" + s.Addr()}.Resolve()
 	if err != nil {
@@ -101,8 +85,8 @@ func tryRights(t *testing.T, s *redistest.Server, k kind) []Finding {
 	rdb := target.Client(target.Dial)
 	defer rdb.Close()
 	n := &node{addr: s.Addr(), client: rdb.(*redis.Client), target: target}
-	e := &exam{Config: Config{Target: target, Prefix: "orders", Kinds: []string{k.id()}}, redis: rdb, nodes: []*node{n}}
-	return rights(t.Context(), e, n)
+	e := &exam{Config: Config{Target: target, Prefix: "orders", Kinds: []string{k.ID()}}, redis: rdb, nodes: []*node{n}}
+	return tryRights(t.Context(), e, n)
 }
 
 // TestLimitedUser says which kinds work, and that the prefix is wrong.
@@ -124,6 +108,27 @@ func TestLimitedUser(t *testing.T) {
 	look(t, options, orders, func(c *Config) { c.Detailed = true }).finds("rights", Warning, "fenced: it does not work: this user lacks +get +set ~redisson_lock_token:{orders*}")
 	look(t, options, orders, func(c *Config) { c.Kinds = []string{"fenced"} }).finds("rights", Failure, "+get +set")
 	leavesNothing(t, server)
+}
+
+// TestTenantsRights finds the rights of a tenant if it knows which, and lacks those of all clients otherwise.
+func TestTenantsRights(t *testing.T) {
+	t.Parallel()
+	if !redistest.AtLeast(t, 6, 2) {
+		return // without rights on channels every user has those of all clients
+	}
+	server := redistest.Start(t)
+	own := kinds[0].And(rights.OfClient(rights.GoRedis)).And(rights.Line).For("orders:*", "billing")
+	allow(t, server, "bob", own.Rules(""))
+	options := connect.Options{URL: "redis://bob:pw@" + server.Addr()}
+	of := func(tenant string) func(*Config) {
+		return func(c *Config) { c.Prefix, c.Kinds, c.Tenant = "orders", []string{"mutex"}, tenant }
+	}
+	look(t, options, of("billing")).finds("rights", Pass, "mutex")
+	for tenant, lacks := range map[string]string{
+		"": "&holdfast_granted:*", "sales": "&holdfast_granted:" + protocol.TenantPrefix("sales") + "*",
+	} {
+		look(t, options, of(tenant)).finds("rights", Warning, "do not stand in line: this user lacks "+lacks)
+	}
 }
 
 // TestNobodysRights has a user who may do nothing.
@@ -149,13 +154,13 @@ func TestTriesEnd(t *testing.T) {
 	}
 	e := testExam(t, target)
 	for _, k := range kinds {
-		name := "tried:" + k.id()
+		name := "tried:" + k.ID()
 		if err := k.try(t.Context(), trial{client: e.locks, redis: e.redis, name: name}); err != nil {
-			t.Errorf("%s: %v", k.id(), err)
+			t.Errorf("%s: %v", k.ID(), err)
 		}
 		for key := range strings.FieldsSeq(server.Cli(t, "KEYS", "*")) {
 			if ttl := e.redis.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > 2*time.Minute {
-				t.Errorf("%s leaves %s, which ends in %v", k.id(), key, ttl)
+				t.Errorf("%s leaves %s, which ends in %v", k.ID(), key, ttl)
 			}
 		}
 		if err := e.remove(t.Context(), k, name); err != nil {
