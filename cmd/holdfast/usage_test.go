@@ -147,6 +147,17 @@ func TestBadUsage(t *testing.T) {
 		"page, base, URL":     {good, []string{"dashboard", "--base-path", "https://tools.example.com/locks"}, "a path such as /locks"},
 		"page, base, taken":   {good, []string{"dashboard", "--base-path", "/api/"}, "a path of the dashboard's own"},
 		"page, interval":      {good, []string{"dashboard", "--interval", "1ms"}, "the least is 100ms"},
+		"acl of no kind":      {good, []string{"acl", "job"}, "--kind is missing"},
+		"acl of another kind": {good, []string{"acl", "--kind", "spin", "job"}, "must be one of"},
+		"acl of no name":      {good, []string{"acl", "--kind", "mutex"}, "the names of the locks are missing: holdfast acl --kind=KIND,..."},
+		"acl, empty name":     {good, []string{"acl", "--kind", "mutex", "job", ""}, "cannot be the name of a lock: it is empty"},
+		"acl, braces":         {good, []string{"acl", "--kind", "mutex", "job}*"}, "cannot be the name of a lock"},
+		"acl, long name":      {good, []string{"acl", "--kind", "mutex", strings.Repeat("\x1b", 1025)}, "cannot be the name of a lock"},
+		"acl, empty tenant":   {good, []string{"acl", "--kind", "mutex", "--tenant", "", "job"}, "--tenant is empty"},
+		"acl, two users":      {good, []string{"acl", "--kind", "mutex", "--user", "a on +@all", "job"}, "--user is no name of a Redis user"},
+		"acl, empty user":     {good, []string{"acl", "--kind", "mutex", "--user", "", "job"}, "--user is no name of a Redis user"},
+		"acl of everybody":    {good, []string{"acl", "--kind", "mutex", "--user", "default", "job"}, "name another one"},
+		"acl of no server":    {good, []string{"acl", "--kind", "mutex", "--server", "5", "job"}, "must be one of"},
 		"demo with bad url":   {"redis://:s3cret@h h", []string{"demo"}, "white space"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,6 +34,7 @@ type grammar struct {
 	Dashboard dashboardCommand `cmd:"" help:"Serve a page that shows the locks as they change, and what was seen of them."`
 	Doctor    doctorCommand    `cmd:"" help:"Say what is wrong with a Redis for locks, and what to do about it."`
 	Scripts   scriptsCommand   `cmd:"" help:"Load the scripts of the locks into Redis, for users who may not use EVAL."`
+	ACL       aclCommand       `cmd:"" name:"acl" help:"Print the rights of a Redis user for some locks, as a line for redis-cli."`
 	Bench     benchCommand     `cmd:"" help:"Measure what locks do on a Redis of yours: how many pairs, how long the waits, how even."`
 	Help      helpCommand      `cmd:"" help:"Print this, or the help of a command."`
 

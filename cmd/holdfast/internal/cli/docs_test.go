@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -49,6 +51,29 @@ func TestDocs(t *testing.T) {
 	for _, name := range regexp.MustCompile("--[a-z][a-z-]+").FindAllString(doc, -1) {
 		if !flags[name] {
 			t.Errorf("docs/cli.md has %s, which is no flag", name)
+		}
+	}
+}
+
+// TestACLExamples compares each line that the pages have of holdfast acl with what it prints.
+func TestACLExamples(t *testing.T) {
+	t.Parallel()
+	example := regexp.MustCompile(`(?m)^\$ holdfast (acl .*)\n(.*)$`)
+	for _, page := range []string{"acl.md", "cli.md"} {
+		text, err := os.ReadFile("../../../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := example.FindAllStringSubmatch(string(text), -1)
+		if len(found) == 0 {
+			t.Errorf("docs/%s has no example", page)
+		}
+		for _, of := range found {
+			var out bytes.Buffer
+			err := streams{stdout: &out, stderr: io.Discard}.run(strings.Fields(strings.ReplaceAll(of[1], "'", "")))
+			if err != nil || out.String() != of[2]+"\n" {
+				t.Errorf("holdfast %s: %v\n%s", of[1], err, &out)
+			}
 		}
 	}
 }

@@ -22,6 +22,7 @@ const (
 	helpName    = "help"
 	versionName = "version"
 	unlockName  = "unlock"
+	aclName     = "acl"
 	helpFlag    = "--help"
 	redisFlag   = "redis"
 )
@@ -40,6 +41,7 @@ var texts = map[string]struct{ usage, detail string }{
 	"bench":      {"holdfast bench [flags]", benchHelp},
 	"doctor":     {"holdfast doctor [flags]", doctorHelp},
 	"scripts":    {"holdfast scripts [flags] <action>", scriptsHelp},
+	aclName:      {"holdfast acl --kind=KIND,... [flags] <name> ...", aclHelp},
 	helpName:     {"holdfast help [<command>]", ""},
 	versionName:  {"holdfast version", ""},
 	"completion": {"holdfast completion <shell>", completionHelp},
@@ -53,7 +55,7 @@ const about = "Runs commands under locks that live in Redis, and shows who holds
 const redisHelp = "The Redis to use, such as redis://host:port. holdfast --help has more forms, and the flags for passwords, sentinels and TLS."
 
 // withoutRedis are the commands that need none.
-var withoutRedis = []string{helpName, versionName, "completion", "man"}
+var withoutRedis = []string{aclName, helpName, versionName, "completion", "man"}
 
 // exitCodes are the last that the help of the tool says.
 func exitCodes() string {

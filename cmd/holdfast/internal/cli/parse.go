@@ -72,8 +72,8 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 		return nil, g.redisFlags, l.explain(s)
 	case err != nil:
 		return nil, g.redisFlags, err
-	case parsed.Selected().Name == runName:
-		return parsed, g.redisFlags, g.Run.take(l)
+	case slices.Contains([]string{runName, aclName}, parsed.Selected().Name):
+		return parsed, g.redisFlags, g.takeRest(parsed.Selected().Name, l)
 	case l.dashes && len(l.command) > 0:
 		if named, ok := l.named(); ok && !named.dashes && takesPattern(parsed) {
 			return named.parse(s)
@@ -81,6 +81,15 @@ func (l commandLine) parse(s streams) (*kong.Context, redisFlags, error) {
 		return nil, g.redisFlags, fmt.Errorf("unexpected argument %s; only holdfast run takes a command after --", l.command[0])
 	}
 	return parsed, g.redisFlags, nil
+}
+
+// takeRest gives a command what stands behind "--".
+func (g *grammar) takeRest(command string, l commandLine) error {
+	if command == runName {
+		return g.Run.take(l)
+	}
+	g.ACL.Name = append(g.ACL.Name, l.command...)
+	return nil
 }
 
 // refusal returns the error of a command line that kong refuses, nil if there is none, or another one: that the help cannot be

@@ -97,7 +97,7 @@ func ofKinds(said findings) (found findings) {
 	return found
 }
 
-const rightsDo = "Give the rights with ACL SETUSER; docs/acl.md has what each kind needs."
+const rightsDo = "Give the rights with ACL SETUSER; holdfast acl prints the line, and docs/acl.md has what each kind needs."
 
 // judge says which kinds work by their rights. Those that lack the same are one finding.
 func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
