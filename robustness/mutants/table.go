@@ -18,6 +18,7 @@ const (
 	scripts   = "test/scripts"
 	servers   = "test/servers"
 	topology  = "test/topology"
+	rights    = "test/rights"
 	simulated = "robustness"
 )
 
@@ -1925,5 +1926,22 @@ var mutants = []mutant{
 		name: "log: each refusal is a warning", in: "outages.warn", suite: tests(owner, "TestLogHooksOfRefusals"),
 		old: "now.Sub(seen.warned) < refusalPause",
 		new: "false",
+	},
+
+	// Rights of users.
+	{
+		name: "rights: a name with a star is a pattern", in: "Exactly", suite: tests(rights, "TestUserOfNames"),
+		old: "special.Replace(name)",
+		new: "name",
+	},
+	{
+		name: "rights: a tenant hears all clients", in: "Fill", suite: tests(rights, "TestUserOfTenant"),
+		old: `tenant != ""`,
+		new: "false",
+	},
+	{
+		name: "rights: a user keeps what it had", in: "User.nothing", suite: tests("internal/rights", "TestRules"),
+		old: `"-@all"`,
+		new: `"on"`,
 	},
 }

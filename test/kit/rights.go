@@ -93,6 +93,23 @@ func Paste(t *testing.T, s *redistest.Server, line, user string) {
 	}
 }
 
+// Pasted makes a user of a name on all nodes by the line that holdfast acl prints, and returns the server as that user reaches it:
+// with the defaults of its client.
+func Pasted(t *testing.T, nodes []*redistest.Server, u rights.User, name, client string) *Platform {
+	t.Helper()
+	u.Clients = []string{client}
+	u.Server.Version = Version(t)
+	var addrs []string
+	for _, node := range nodes {
+		Paste(t, node, u.Line(name), name)
+		addrs = append(addrs, node.Addr())
+	}
+	if client == rights.GoRedis {
+		return GoRedis(name, redis.UniversalOptions{Addrs: addrs, Username: name, Password: "pw", IsClusterMode: u.Server.Cluster}, nil)
+	}
+	return RueidisAt(name, rueidis.ClientOption{InitAddress: addrs, Username: name, Password: "pw"}, nil)
+}
+
 // NotPublishing are rules of a user who may do all but publish: it lacks the
 // command, or the channel.
 func NotPublishing(t *testing.T, s *redistest.Server) map[string][]string {

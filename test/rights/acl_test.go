@@ -495,6 +495,12 @@ func TestACLCluster(t *testing.T) {
 	}
 }
 
+// scriptsOf are those that there are of a kind.
+func scriptsOf(s protocol.Scripts) []*driver.Script {
+	all := []*driver.Script{s.Acquire, s.Release, s.Renew, s.Adopt, s.Force, s.Inspect, s.Retain, s.Leave}
+	return slices.DeleteFunc(all, func(script *driver.Script) bool { return script == nil })
+}
+
 // Every kind in the list of rights is proven: the locks by TestACL, the others by TestSemaphoreRights. What the scripts of a lock
 // call by name is in the list, also where no test comes by.
 func TestRightsAreProven(t *testing.T) {
@@ -513,12 +519,7 @@ func TestRightsAreProven(t *testing.T) {
 		}
 	}
 	for scripts, all := range may {
-		for _, s := range []*driver.Script{
-			scripts.Acquire, scripts.Release, scripts.Renew, scripts.Adopt, scripts.Force, scripts.Inspect, scripts.Retain, scripts.Leave,
-		} {
-			if s == nil {
-				continue
-			}
+		for _, s := range scriptsOf(scripts) {
 			for _, call := range called.FindAllStringSubmatch(s.Source(), -1) {
 				listed := func(command string) bool { return command == call[1] || strings.HasPrefix(command, call[1]+"|") }
 				if !slices.ContainsFunc(all.Commands, listed) {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/rights"
@@ -21,23 +21,6 @@ import (
 // of returns the kind as the list of rights has it.
 func of(k *kit.Kind) rights.Kind {
 	return rights.Kinds[slices.IndexFunc(rights.Kinds, func(listed rights.Kind) bool { return listed.Name == k.Name })]
-}
-
-// pasted makes a user of a name on all nodes by the line that holdfast acl prints, and returns the server as that user reaches it:
-// with the defaults of its client.
-func pasted(t *testing.T, nodes []*redistest.Server, u rights.User, name, client string) *kit.Platform {
-	t.Helper()
-	u.Clients = []string{client}
-	u.Server.Version = kit.Version(t)
-	var addrs []string
-	for _, node := range nodes {
-		kit.Paste(t, node, u.Line(name), name)
-		addrs = append(addrs, node.Addr())
-	}
-	if client == rights.GoRedis {
-		return kit.GoRedis(name, redis.UniversalOptions{Addrs: addrs, Username: name, Password: "pw", IsClusterMode: u.Server.Cluster}, nil)
-	}
-	return kit.RueidisAt(name, rueidis.ClientOption{InitAddress: addrs, Username: name, Password: "pw"}, nil)
 }
 
 // wantRefused fails unless the user may not even look at a lock of that name.
@@ -53,7 +36,25 @@ func wantRefused(t *testing.T, k *kit.Kind, c *holdfast.Client, name string) {
 func TestUser(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	lives(t, []*redistest.Server{s}, adminOf(t, s), false)
+	lives(t, []*redistest.Server{s}, adminOf(t, s), rights.User{})
+}
+
+// TestUserWithoutEval does the same without EVAL, once the server has the scripts.
+func TestUserWithoutEval(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := adminOf(t, s)
+	scripts := []*driver.Script{
+		protocol.WriteClient("", protocol.Client{}, 0, false, nil, nil).Script, protocol.ReadClient("", nil).Script,
+		protocol.Expire(nil, 0, "").Script, protocol.Delete(nil, "").Script,
+	}
+	for _, k := range kit.Kinds {
+		scripts = append(scripts, scriptsOf(k.Scripts)...)
+	}
+	for _, script := range scripts {
+		s.Cli(t, "SCRIPT", "LOAD", script.Source())
+	}
+	lives(t, []*redistest.Server{s}, admin, rights.User{NoEval: true})
 }
 
 // TestUserOnCluster does the same on a cluster.
@@ -62,10 +63,10 @@ func TestUserOnCluster(t *testing.T) {
 	s := redistest.StartCluster(t, 3, 0)
 	admin := kit.GoRedis("admin", redis.UniversalOptions{Addrs: s.Addrs()}, kit.OnCluster(s))
 	admin.Sharded = redistest.AtLeast(t, 7, 0)
-	lives(t, s.Nodes, admin, true)
+	lives(t, s.Nodes, admin, rights.User{Server: rights.Server{Cluster: true}})
 }
 
-func lives(t *testing.T, nodes []*redistest.Server, admin *kit.Platform, cluster bool) {
+func lives(t *testing.T, nodes []*redistest.Server, admin *kit.Platform, u rights.User) {
 	t.Helper()
 	a := admin.Client(t)
 	t.Run("all", func(t *testing.T) {
@@ -74,8 +75,9 @@ func lives(t *testing.T, nodes []*redistest.Server, admin *kit.Platform, cluster
 				t.Run(client, func(t *testing.T) {
 					t.Parallel()
 					name := kit.Fresh()
-					u := rights.User{Names: []string{rights.Exactly(name)}, Kinds: []rights.Kind{of(k)}, Server: rights.Server{Cluster: cluster}}
-					p := pasted(t, nodes, u, name, client)
+					u := u
+					u.Names, u.Kinds = []string{rights.Exactly(name)}, []rights.Kind{of(k)}
+					p := kit.Pasted(t, nodes, u, name, client)
 					kit.OK(t, live(&life{t: t, k: k, admin: admin, a: a, name: name, grants: true}, p, 15*time.Second))
 				})
 			}
@@ -129,7 +131,7 @@ func TestUserOfNames(t *testing.T) {
 		for _, c := range ofNames {
 			t.Run(client+"/"+strconv.Quote(c.pattern), func(t *testing.T) {
 				t.Parallel()
-				p := pasted(t, []*redistest.Server{s}, rights.User{Names: []string{c.pattern}, Kinds: kinds}, kit.Fresh(), client)
+				p := kit.Pasted(t, []*redistest.Server{s}, rights.User{Names: []string{c.pattern}, Kinds: kinds}, kit.Fresh(), client)
 				a, b := admin.Client(t), p.Client(t)
 				for _, k := range kit.Kinds {
 					for _, name := range c.may {
@@ -170,8 +172,10 @@ func TestUserOfTenant(t *testing.T) {
 	const rest = "c6cc-889e-88f6-8265bee545cf"
 	for begins, may := range map[string]bool{own: true, other: false, "": false} {
 		for _, args := range [][]any{
-			{"HGET", "holdfast_client:" + begins + "c6cc-889e", "program"}, {"HSET", "holdfast_client:" + begins + "c6cc-889e", "program", "x"},
-			{"PUBLISH", "holdfast_granted:" + begins + rest, "1"}, {"SUBSCRIBE", "holdfast_granted:" + begins + rest},
+			{"HGET", "holdfast_client:" + begins + "c6cc-889e", "program"},
+			{"HSET", "holdfast_client:" + begins + "c6cc-889e", "program", "x"},
+			{"PUBLISH", "holdfast_granted:" + begins + rest, "1"},
+			{"SUBSCRIBE", "holdfast_granted:" + begins + rest},
 		} {
 			if args[0] == "SUBSCRIBE" && may || args[0] != "HGET" && args[0] != "HSET" && !redistest.AtLeast(t, 6, 2) {
 				continue

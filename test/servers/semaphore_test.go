@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/rights"
@@ -18,8 +20,8 @@ import (
 
 // object is a semaphore or a latch.
 type object struct {
-	rights  rights.Rights // what its user has to be allowed
-	channel string        // where one listens who does not stand in line
+	kind    string // in the list of rights
+	channel string // where one listens who does not stand in line
 	// use makes every call, checks what has come of it, and returns what fails first.
 	use func(c *holdfast.Client, name string, with user) error
 }
@@ -32,9 +34,9 @@ type user struct {
 }
 
 var objects = map[string]object{
-	"permits":   {kit.RightsOf("permit semaphore"), "redisson_sc:", usePermits},
-	"semaphore": {kit.RightsOf("unleased semaphore"), "redisson_sc:", useSemaphore},
-	"latch":     {kit.RightsOf("latch"), "redisson_countdownlatch__channel__", useLatch},
+	"permits":   {"permit semaphore", "redisson_sc:", usePermits},
+	"semaphore": {"unleased semaphore", "redisson_sc:", useSemaphore},
+	"latch":     {"latch", "redisson_countdownlatch__channel__", useLatch},
 }
 
 // asks has those who ask for the object wait.
@@ -125,7 +127,7 @@ func TestSemaphoreRights(t *testing.T) {
 	use := func(t *testing.T, o object, without string) error {
 		t.Helper()
 		name := kit.Fresh()
-		rules := o.rights.And(kit.ClientRights["go-redis"]).Rules(name)
+		rules := kit.RightsOf(o.kind).And(kit.ClientRights["go-redis"]).Rules(name)
 		rules = slices.DeleteFunc(rules, func(rule string) bool { return rule == strings.ReplaceAll(without, "NAME", name) })
 		with := user{o.asks(t, admin, name), 5 * time.Second, time.Minute}
 		if without != "" { // who does not hear of it asks after 3 s
@@ -142,7 +144,7 @@ func TestSemaphoreRights(t *testing.T) {
 	defer group.Wait()
 	for what, o := range objects {
 		kit.OK(t, use(t, o, ""))
-		for _, right := range kit.Known(t, o.rights.Rules("NAME")) {
+		for _, right := range kit.Known(t, kit.RightsOf(o.kind).Rules("NAME")) {
 			if right == "+eval" || right == "+unsubscribe" {
 				continue // without the latter, a subscription that nobody needs any more stays for longer
 			}
@@ -153,6 +155,32 @@ func TestSemaphoreRights(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// TestSemaphoresOfUser makes every call as a user that the line of holdfast acl has made, through each client.
+func TestSemaphoresOfUser(t *testing.T) {
+	t.Parallel()
+	s, admin, _ := started(t)
+	cluster := redistest.StartCluster(t, 3, 0)
+	onCluster := kit.GoRedis("admin", redis.UniversalOptions{Addrs: cluster.Addrs()}, kit.OnCluster(cluster))
+	onCluster.Sharded = redistest.AtLeast(t, 7, 0)
+	for what, o := range objects {
+		kind := rights.Kinds[slices.IndexFunc(rights.Kinds, func(k rights.Kind) bool { return k.Name == o.kind })]
+		for _, client := range []string{rights.GoRedis, rights.Rueidis} {
+			for _, on := range []struct {
+				nodes []*redistest.Server
+				admin *kit.Platform
+			}{{[]*redistest.Server{s}, admin}, {cluster.Nodes, onCluster}} {
+				t.Run(what+"/"+client+"/"+on.admin.Name, func(t *testing.T) {
+					t.Parallel()
+					name := kit.Fresh()
+					u := rights.User{Names: []string{name}, Kinds: []rights.Kind{kind}, Server: rights.Server{Cluster: len(on.nodes) > 1}}
+					p := kit.Pasted(t, on.nodes, u, name, client)
+					kit.OK(t, o.use(p.Client(t), name, user{o.asks(t, on.admin, name), 5 * time.Second, time.Minute}))
+				})
+			}
 		}
 	}
 }
