@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/printer"
 )
 
 // TestDocs compares docs/cli.md with the exit codes and the commands; it has no flag that is none.
@@ -70,7 +71,7 @@ func TestACLExamples(t *testing.T) {
 		}
 		for _, of := range found {
 			var out bytes.Buffer
-			err := streams{stdout: &out, stderr: io.Discard}.run(strings.Fields(strings.ReplaceAll(of[1], "'", "")))
+			err := streams{stdout: printer.New(&out), stderr: printer.New(io.Discard)}.run(strings.Fields(strings.ReplaceAll(of[1], "'", "")))
 			if err != nil || out.String() != of[2]+"\n" {
 				t.Errorf("holdfast %s: %v\n%s", of[1], err, &out)
 			}
