@@ -13,6 +13,8 @@ import (
 const (
 	// DefaultLease is the lease that the watchdog renews, as Redisson's lockWatchdogTimeout.
 	DefaultLease = 30 * time.Second
+	// MaxTenant is how many bytes the name of a tenant has at most: see [WithTenant].
+	MaxTenant = 128
 	// DefaultTimeout bounds one call to Redis, repetitions included.
 	DefaultTimeout = 6 * time.Second
 	// NoExpiry is the time to live of what does not expire: longer than any other.
@@ -108,11 +110,11 @@ func applyAll[O any](options []O, apply func(O) error) (first error) {
 //
 //	printf billing | sha256sum
 //
-// prints. A tenant is a text of 1 to 128 bytes, else [New] returns [ErrInvalid]. The default is none: the digits are random.
+// prints. A tenant is a text of 1 to [MaxTenant] bytes, else [New] returns [ErrInvalid]. The default is none: the digits are random.
 func WithTenant(name string) ClientOption {
 	return clientOption(func(c *config) error {
-		if name == "" || len(name) > 128 {
-			return invalid("option: WithTenant(%.40q) is not a name of 1 to 128 bytes", name)
+		if name == "" || len(name) > MaxTenant {
+			return invalid("option: WithTenant(%.40q) is not a name of 1 to %d bytes", name, MaxTenant)
 		}
 		c.tenant = name
 		return nil

@@ -153,7 +153,7 @@ func TestBadUsage(t *testing.T) {
 		"acl, empty name":     {good, []string{"acl", "--kind", "mutex", "job", ""}, "cannot be the name of a lock: it is empty"},
 		"acl, braces":         {good, []string{"acl", "--kind", "mutex", "job}*"}, "cannot be the name of a lock"},
 		"acl, long name":      {good, []string{"acl", "--kind", "mutex", strings.Repeat("\x1b", 1025)}, "cannot be the name of a lock"},
-		"acl, empty tenant":   {good, []string{"acl", "--kind", "mutex", "--tenant", "", "job"}, "--tenant is empty"},
+		"acl, empty tenant":   {good, []string{"acl", "--kind", "mutex", "--tenant", "", "job"}, "--tenant, or HOLDFAST_TENANT, is no name of 1 to 128 bytes"},
 		"acl, two users":      {good, []string{"acl", "--kind", "mutex", "--user", "a on +@all", "job"}, "--user is no name of a Redis user"},
 		"acl, empty user":     {good, []string{"acl", "--kind", "mutex", "--user", "", "job"}, "--user is no name of a Redis user"},
 		"acl of everybody":    {good, []string{"acl", "--kind", "mutex", "--user", "default", "job"}, "name another one"},

@@ -88,7 +88,7 @@ func both(first, second *exit.Error) error {
 }
 
 func (r *run) open() (err error) {
-	options := []holdfast.ClientOption{holdfast.WithLease(r.Lease)}
+	options := append(r.Target.ClientOptions(), holdfast.WithLease(r.Lease))
 	if r.WithoutHandOver {
 		options = append(options, holdfast.WithoutHandOver())
 	}

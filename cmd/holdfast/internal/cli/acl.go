@@ -24,7 +24,6 @@ type aclCommand struct {
 	Kind    []string `placeholder:"KIND" enum:"all,${doctored}" help:"Kinds that the user may lock, with commas between: all, ${doctored}."`
 	Look    bool     `help:"Let the user look at locks of all kinds with ls, show, wait, watch and dashboard, without changing them. Without names: at all locks. To unlock by force it needs --kind, too."`
 	Exact   bool     `help:"Take a * in a name for a part of the name, as where names come from customers."`
-	Tenant  *string  `placeholder:"NAME" help:"Tenant of the user's clients. It then has the grant channels and the identity keys of that tenant only."`
 	User    string   `default:"holdfast" placeholder:"USER" help:"Name of the Redis user. The default is ${default}."`
 	Client  []string `placeholder:"CLIENT" enum:"go-redis,rueidis,valkey-go" help:"Redis client of the programs: go-redis, rueidis or valkey-go. By default the line does for each of them."`
 	Cluster bool     `help:"Print the line for the nodes of a Redis Cluster."`
@@ -44,8 +43,12 @@ So leave it out (--no-eval) for a user that shares the server with others; holdf
 loads the scripts. No Redis is needed to print the line.`
 
 // Run is called by kong.
-func (c *aclCommand) Run(s streams) error {
-	user, err := c.user()
+func (c *aclCommand) Run(s streams, flags redisFlags) error {
+	tenant, err := flags.tenant()
+	if err != nil {
+		return err
+	}
+	user, err := c.user(tenant)
 	if err != nil {
 		return &exit.Error{Code: exit.Usage, Err: err}
 	}
@@ -60,15 +63,12 @@ func (c *aclCommand) Run(s streams) error {
 }
 
 // user returns the user that the flags and names describe.
-func (c *aclCommand) user() (rights.User, error) {
+func (c *aclCommand) user(tenant string) (rights.User, error) {
 	u := rights.User{
-		Look: c.Look, Clients: c.Client, NoEval: c.NoEval, Server: rights.Server{Version: aclVersions[c.Server], Cluster: c.Cluster},
+		Tenant: tenant, Look: c.Look, Clients: c.Client, NoEval: c.NoEval, Server: rights.Server{Version: aclVersions[c.Server], Cluster: c.Cluster},
 	}
 	if len(u.Clients) == 0 {
 		u.Clients = rights.Clients()
-	}
-	if c.Tenant != nil {
-		u.Tenant = *c.Tenant
 	}
 	for _, k := range rights.Kinds {
 		if slices.Contains(c.Kind, allKinds) || slices.Contains(c.Kind, k.ID()) {
@@ -96,8 +96,6 @@ func (c *aclCommand) check() error {
 		return errors.New("--user is no name of a Redis user: it is empty, or has white space")
 	case c.User == "default":
 		return errors.New("--user default would take the rights of every connection that does not name a user; name another one")
-	case c.Tenant != nil && *c.Tenant == "":
-		return errors.New("--tenant is empty")
 	}
 	for _, name := range c.Name {
 		if err := protocol.CheckName(name); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
@@ -17,19 +18,32 @@ const (
 
 // redisFlags say which Redis to use. They are good for every command.
 type redisFlags struct {
-	Redis                string `group:"redis" env:"HOLDFAST_REDIS,REDIS_URL" placeholder:"URL" help:"The Redis to use: ${forms}. Without it the URL is that of HOLDFAST_REDIS, or else of REDIS_URL. A password in it is hidden from other users only if it comes from the environment."`
-	PasswordFile         string `group:"redis" env:"HOLDFAST_REDIS_PASSWORD_FILE" placeholder:"FILE" help:"File with the Redis password in its first line. Without it the password is that of the environment variable HOLDFAST_REDIS_PASSWORD, else the URL's."`
-	SentinelUser         string `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_USER" placeholder:"NAME" help:"User name at the sentinels; the URL's is for the server."`
-	SentinelPasswordFile string `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE" placeholder:"FILE" help:"File with the password for the sentinels. Without it that is HOLDFAST_REDIS_SENTINEL_PASSWORD, else there is none."`
-	TLSCA                string `group:"redis" name:"tls-ca" env:"HOLDFAST_REDIS_TLS_CA" placeholder:"FILE" help:"PEM file with the authorities to trust instead of the system's."`
-	TLSCert              string `group:"redis" name:"tls-cert" env:"HOLDFAST_REDIS_TLS_CERT" placeholder:"FILE" help:"PEM file with a client certificate."`
-	TLSKey               string `group:"redis" name:"tls-key" env:"HOLDFAST_REDIS_TLS_KEY" placeholder:"FILE" help:"PEM file with the key of that certificate."`
-	TLSServerName        string `group:"redis" name:"tls-server-name" env:"HOLDFAST_REDIS_TLS_SERVER_NAME" placeholder:"NAME" help:"Name that the certificates of all servers and sentinels have. Without it each has to have the host by which it is reached: that of the URL, or the address that sentinels or a cluster announce."`
-	InsecureSkipVerify   bool   `group:"redis" help:"Allow skip_verify=true in the URL, which switches the checks of the server's certificate off."`
+	Redis                string  `group:"redis" env:"HOLDFAST_REDIS,REDIS_URL" placeholder:"URL" help:"The Redis to use: ${forms}. Without it the URL is that of HOLDFAST_REDIS, or else of REDIS_URL. A password in it is hidden from other users only if it comes from the environment."`
+	PasswordFile         string  `group:"redis" env:"HOLDFAST_REDIS_PASSWORD_FILE" placeholder:"FILE" help:"File with the Redis password in its first line. Without it the password is that of the environment variable HOLDFAST_REDIS_PASSWORD, else the URL's."`
+	SentinelUser         string  `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_USER" placeholder:"NAME" help:"User name at the sentinels; the URL's is for the server."`
+	SentinelPasswordFile string  `group:"redis" env:"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE" placeholder:"FILE" help:"File with the password for the sentinels. Without it that is HOLDFAST_REDIS_SENTINEL_PASSWORD, else there is none."`
+	TLSCA                string  `group:"redis" name:"tls-ca" env:"HOLDFAST_REDIS_TLS_CA" placeholder:"FILE" help:"PEM file with the authorities to trust instead of the system's."`
+	TLSCert              string  `group:"redis" name:"tls-cert" env:"HOLDFAST_REDIS_TLS_CERT" placeholder:"FILE" help:"PEM file with a client certificate."`
+	TLSKey               string  `group:"redis" name:"tls-key" env:"HOLDFAST_REDIS_TLS_KEY" placeholder:"FILE" help:"PEM file with the key of that certificate."`
+	TLSServerName        string  `group:"redis" name:"tls-server-name" env:"HOLDFAST_REDIS_TLS_SERVER_NAME" placeholder:"NAME" help:"Name that the certificates of all servers and sentinels have. Without it each has to have the host by which it is reached: that of the URL, or the address that sentinels or a cluster announce."`
+	Tenant               *string `group:"redis" env:"HOLDFAST_TENANT" placeholder:"NAME" help:"Tenant to belong to: the programs that share the locks, on a Redis that others use, too. A Redis user may be limited to its tenant; holdfast acl prints its rights."`
+	InsecureSkipVerify   bool    `group:"redis" help:"Allow skip_verify=true in the URL, which switches the checks of the server's certificate off."`
 }
 
-func (f redisFlags) options() connect.Options {
+// tenant is the flag's, or empty. An empty one is refused, since it would stand for all tenants.
+func (f redisFlags) tenant() (string, error) {
+	switch {
+	case f.Tenant == nil:
+		return "", nil
+	case *f.Tenant == "" || len(*f.Tenant) > holdfast.MaxTenant:
+		return "", exit.Because(exit.Usage, "--tenant, or HOLDFAST_TENANT, is no name of 1 to %d bytes", holdfast.MaxTenant)
+	}
+	return *f.Tenant, nil
+}
+
+func (f redisFlags) options(tenant string) connect.Options {
 	return connect.Options{
+		Tenant:             tenant,
 		URL:                f.Redis,
 		Password:           connect.Password{Text: os.Getenv(passwordVariable), File: f.PasswordFile},
 		SentinelUser:       f.SentinelUser,
@@ -58,7 +72,7 @@ func (f redisFlags) environment(target *connect.Target) []string {
 		"HOLDFAST_REDIS_SENTINEL_USER=" + f.SentinelUser,
 		"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=" + f.SentinelPasswordFile, sentinelPasswordVariable + "=" + sentinelPassword,
 		"HOLDFAST_REDIS_TLS_CA=" + f.TLSCA, "HOLDFAST_REDIS_TLS_CERT=" + f.TLSCert, "HOLDFAST_REDIS_TLS_KEY=" + f.TLSKey,
-		"HOLDFAST_REDIS_TLS_SERVER_NAME=" + f.TLSServerName,
+		"HOLDFAST_REDIS_TLS_SERVER_NAME=" + f.TLSServerName, "HOLDFAST_TENANT=" + target.Tenant(),
 	}
 }
 
@@ -79,7 +93,11 @@ func (f redisFlags) target() (*connect.Target, error) {
 	if f.Redis == "" {
 		return nil, exit.Because(exit.Usage, "there is no Redis to use: give --redis URL, or set HOLDFAST_REDIS or REDIS_URL")
 	}
-	t, err := f.options().Resolve()
+	tenant, err := f.tenant()
+	if err != nil {
+		return nil, err
+	}
+	t, err := f.options(tenant).Resolve()
 	if err != nil {
 		return nil, &exit.Error{Code: exit.Usage, Err: err}
 	}

@@ -131,5 +131,5 @@ func (c *holderCommand) Run(s streams, redis redisFlags) error {
 	}
 	signal.Ignore(os.Interrupt) // Ctrl-C is for the process that shows the demo
 	rdb := target.Client(target.Dial)
-	return errors.Join(demo.Hold(context.Background(), rdb, c.Kind, c.Name, c.Lease, os.Stdin, s.stdout), rdb.Close())
+	return errors.Join(demo.Hold(context.Background(), rdb, target.ClientOptions(), c.Kind, c.Name, c.Lease, os.Stdin, s.stdout), rdb.Close())
 }

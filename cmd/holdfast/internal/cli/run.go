@@ -102,7 +102,7 @@ func (c *runCommand) Run(s streams, redis redisFlags) error {
 		return err
 	}
 	config := runner.Config{
-		Name: c.Name, Kind: runner.Kind(c.Kind), Permits: c.Permits, Fenced: c.Fenced, Command: c.Command, Wait: c.Wait, Conflict: c.Conflict, Lease: c.Lease,
+		Client: target.ClientOptions(), Name: c.Name, Kind: runner.Kind(c.Kind), Permits: c.Permits, Fenced: c.Fenced, Command: c.Command, Wait: c.Wait, Conflict: c.Conflict, Lease: c.Lease,
 		OnLost: runner.OnLost(c.OnLost), Grace: c.Grace, MaxRun: c.MaxRun, MinHold: c.MinHold,
 		Server: target.String(), Log: s.sayf, Conceal: s.conceal, Quiet: c.Quiet, Verbose: c.Verbose,
 	}

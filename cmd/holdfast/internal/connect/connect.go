@@ -45,6 +45,8 @@ type Options struct {
 	CertFile, KeyFile string
 	// ServerName, if not empty, is the name that every certificate must have, in place of the host of the connection.
 	ServerName string
+	// Tenant, if not empty, is that of [Target.ClientOptions].
+	Tenant string
 	// InsecureSkipVerify allows the URL to switch the checks of the server's
 	// certificate off.
 	InsecureSkipVerify bool
@@ -355,4 +357,15 @@ func CloseWithin(limit time.Duration, client *holdfast.Client) {
 	case <-closed:
 	case <-time.After(limit):
 	}
+}
+
+// Tenant returns the tenant of the options; empty: there is none.
+func (t *Target) Tenant() string { return t.options.Tenant }
+
+// ClientOptions returns the options of a client whose locks wait here.
+func (t *Target) ClientOptions() []holdfast.ClientOption {
+	if t.options.Tenant == "" {
+		return nil
+	}
+	return []holdfast.ClientOption{holdfast.WithTenant(t.options.Tenant)}
 }

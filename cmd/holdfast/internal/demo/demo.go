@@ -252,7 +252,7 @@ func (s *show) client(options ...holdfast.ClientOption) *holdfast.Client {
 func (s *show) clientOf(t *connect.Target, dial connect.Dial, options ...holdfast.ClientOption) *holdfast.Client {
 	rdb := t.Client(dial)
 	s.atEnd(func() { _ = rdb.Close() })
-	client := must(holdfast.New(goredisdriver.New(rdb), options...))
+	client := must(holdfast.New(goredisdriver.New(rdb), append(t.ClientOptions(), options...)...))
 	s.atEnd(func() { connect.CloseWithin(sweep/4, client) }) // what it cannot clean up, sweep finds
 	return client
 }

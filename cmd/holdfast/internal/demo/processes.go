@@ -53,9 +53,9 @@ func (h *Holder) Kill() error {
 // Hold is the process's part: it holds the lock until it is killed, or until in
 // ends, because the process that started it has.
 func Hold(
-	ctx context.Context, rdb redis.UniversalClient, kind, name string, lease time.Duration, in io.Reader, out io.Writer,
+	ctx context.Context, rdb redis.UniversalClient, options []holdfast.ClientOption, kind, name string, lease time.Duration, in io.Reader, out io.Writer,
 ) (err error) {
-	client, err := holdfast.New(goredisdriver.New(rdb), holdfast.WithLease(lease), holdfast.WithoutIdentity())
+	client, err := holdfast.New(goredisdriver.New(rdb), append(options, holdfast.WithLease(lease), holdfast.WithoutIdentity())...)
 	if err != nil {
 		return err
 	}

@@ -45,8 +45,6 @@ type Config struct {
 	Target *connect.Target
 	// Prefix is what the names of the locks that are tried begin with.
 	Prefix string
-	// Tenant is that of the clients whose user is looked at; empty: none.
-	Tenant string
 	// Kinds are those that have to work. If there are none, all are tried, and one has to.
 	Kinds []string
 	// Detailed has the rights said that kinds lack which do not have to work.
@@ -87,7 +85,7 @@ func Run(ctx context.Context, cfg Config, tell func(findings []Finding)) (Report
 	e := &exam{Config: cfg, redis: cfg.Target.Client(cfg.Target.Dial)}
 	defer e.redis.Close() //nolint:errcheck // nothing depends on it any more
 	var err error
-	e.locks, err = holdfast.New(goredisdriver.New(e.redis), holdfast.WithTimeout(callTimeout), holdfast.WithoutIdentity())
+	e.locks, err = holdfast.New(goredisdriver.New(e.redis), append(cfg.Target.ClientOptions(), holdfast.WithTimeout(callTimeout), holdfast.WithoutIdentity())...)
 	if err != nil {
 		return Report{}, err
 	}

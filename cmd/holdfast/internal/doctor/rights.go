@@ -53,7 +53,7 @@ func tryRights(ctx context.Context, e *exam, n *node) findings {
 	}
 	these, each := e.wanted()
 	p := &probe{
-		ctx: ctx, client: n.client, name: name, tenant: e.Tenant, server: rights.Server{Cluster: e.Target.IsCluster()},
+		ctx: ctx, client: n.client, name: name, tenant: e.Target.Tenant(), server: rights.Server{Cluster: e.Target.IsCluster()},
 		missing: map[string]bool{}, absent: map[string]bool{},
 	}
 	if p.server.Cluster {

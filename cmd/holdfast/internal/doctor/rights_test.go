@@ -119,15 +119,14 @@ func TestTenantsRights(t *testing.T) {
 	server := redistest.Start(t)
 	own := kinds[0].And(rights.OfClient(rights.GoRedis)).And(rights.Line).For("orders:*", "billing")
 	allow(t, server, "bob", own.Rules(""))
-	options := connect.Options{URL: "redis://bob:pw@" + server.Addr()}
-	of := func(tenant string) func(*Config) {
-		return func(c *Config) { c.Prefix, c.Kinds, c.Tenant = "orders", []string{"mutex"}, tenant }
+	as := func(tenant string) *seen {
+		return look(t, connect.Options{URL: "redis://bob:pw@" + server.Addr(), Tenant: tenant}, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} })
 	}
-	look(t, options, of("billing")).finds("rights", Pass, "mutex")
+	as("billing").finds("rights", Pass, "mutex")
 	for tenant, lacks := range map[string]string{
 		"": "&holdfast_granted:*", "sales": "&holdfast_granted:" + protocol.TenantPrefix("sales") + "*",
 	} {
-		look(t, options, of(tenant)).finds("rights", Warning, "do not stand in line: this user lacks "+lacks)
+		as(tenant).finds("rights", Warning, "do not stand in line: this user lacks "+lacks)
 	}
 }
 

@@ -49,6 +49,8 @@ const (
 
 // Config says what to run, and how.
 type Config struct {
+	// Client are options of the client that takes the lock, besides the runner's own.
+	Client []holdfast.ClientOption
 	// Name is the lock's name.
 	Name string
 	// Kind is the lock's kind.

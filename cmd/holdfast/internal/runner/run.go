@@ -63,8 +63,8 @@ func Run(cfg Config, d driver.Driver) error {
 	if err != nil {
 		return &exit.Error{Code: exit.Usage, Err: err}
 	}
-	client, err := holdfast.New(d, holdfast.WithLease(cfg.Lease), holdfast.WithMargin(cfg.margin()),
-		holdfast.WithIdentity(holdfast.Identity{Program: identityOf(cfg.Command[0])}))
+	client, err := holdfast.New(d, append(cfg.Client, holdfast.WithLease(cfg.Lease), holdfast.WithMargin(cfg.margin()),
+		holdfast.WithIdentity(holdfast.Identity{Program: identityOf(cfg.Command[0])}))...)
 	if err != nil {
 		return exit.Of(err)
 	}
