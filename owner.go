@@ -76,8 +76,9 @@ func (o Owner) IsZero() bool { return o == Owner{} }
 // MarshalText writes the owner as [Owner.String] does.
 func (o Owner) MarshalText() ([]byte, error) { return []byte(o.text), nil }
 
-// LogValue returns what [Owner.String] does, for log/slog.
-func (o Owner) LogValue() slog.Value { return slog.StringValue(o.text) }
+// LogValue returns what [Owner.String] does, for log/slog; of a text that is too long for an owner of a client, or that cannot be printed,
+// the first 100 bytes in quotes.
+func (o Owner) LogValue() slog.Value { return slog.StringValue(o.shown()) }
 
 // UnmarshalText reads what MarshalText has written. Unlike [ParseOwner] it takes any text:
 // not every holder in Redis is a client's.

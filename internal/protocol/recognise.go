@@ -14,8 +14,11 @@ import (
 const PermitID = 16
 
 const (
-	uuidLength   = 36
-	longestOwner = 256 // of ours, and of Redisson's with a transaction, with room
+	uuidLength = 36
+	// MaxOwner is the longest owner, in bytes: of ours, and of Redisson's with a transaction, with room.
+	MaxOwner = 256
+	// MaxKey is the longest key or channel of a lock, in bytes: one with its name and an owner in it.
+	MaxKey = MaxName + MaxOwner + 64
 )
 
 // auxPrefixes are what all keys beside a lock's own begin with, but for those of [ReadHoldKey] and [PermitsKey].
@@ -59,7 +62,7 @@ func NamesOf(key string) []string {
 		}
 	}
 	// The braces of a latch's channel are always there.
-	if rest, found := strings.CutPrefix(key, latchPrefix+"{"); found && len(rest) > 1 && strings.HasSuffix(rest, "}") {
+	if rest, found := strings.CutPrefix(key, latchPrefix+"{"); found && len(rest) > 1 && len(rest) <= MaxName+1 && strings.HasSuffix(rest, "}") {
 		return []string{strings.TrimSuffix(rest, "}")}
 	}
 	return nil
@@ -82,7 +85,7 @@ func tagged(text string) (all []string) {
 // IsOwner reports whether a text is what stands for an owner: a UUID, a colon and a number.
 // Redisson's transactions have something more behind another colon.
 func IsOwner(text string) bool {
-	if len(text) < uuidLength+2 || len(text) > longestOwner || !isUUID(text[:uuidLength]) || text[uuidLength] != ':' {
+	if len(text) < uuidLength+2 || len(text) > MaxOwner || !isUUID(text[:uuidLength]) || text[uuidLength] != ':' {
 		return false
 	}
 	number, _, _ := strings.Cut(text[uuidLength+1:], ":")

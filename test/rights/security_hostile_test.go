@@ -1,9 +1,11 @@
 package rights
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strconv"
 	"strings"
@@ -413,6 +415,28 @@ func TestHostileToHolder(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestHugeOwner has an owner of 4 MB hold a lock: its beginning alone stands in errors and in records.
+func TestHugeOwner(t *testing.T) {
+	t.Parallel()
+	s := newHostileServer(t)
+	name := kit.Fresh()
+	s.put(t, vandal{commands: []command{{"HSET", "NAME", strings.Repeat("x", 4<<20) + ":1", "1"}}}, name)
+	mu := s.client(t).NewMutex(name)
+	_, err := mu.TryLock(background)
+	var locked *holdfast.LockedError
+	if !errors.As(err, &locked) || len(err.Error()) > 512 {
+		t.Fatalf("%.600v", err)
+	}
+	var text bytes.Buffer
+	slog.New(slog.NewTextHandler(&text, nil)).Error("refused", "error", err, "holder", locked.Holder)
+	if text.Len() > 1024 || !strings.Contains(text.String(), "holder=") {
+		t.Errorf("a record of %d bytes: %.600s", text.Len(), text.String())
+	}
+	if done, err := mu.ForceUnlock(background); !done || err != nil {
+		t.Errorf("ForceUnlock: %v, %v", done, err)
+	}
 }
 
 // clientKey says who the stranger's client is.

@@ -77,8 +77,11 @@ func (c *lsCommand) Run(s streams, flags redisFlags) error {
 		if canRedraw(s.stderr) {
 			options.Progress, l.wipe = scanProgress(s.stderr)
 		}
-		err := survey.Scan(ctx, rdb, options, l.add)
+		tooLong, err := survey.Scan(ctx, rdb, options, l.add)
 		l.wipe()
+		if tooLong > 0 {
+			s.sayf("%s", present.TooLong(tooLong))
+		}
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func operate(flags redisFlags, do func(ctx context.Context, rdb redis.UniversalC
 	}
 	ctx, ended, stop := untilSignal()
 	defer stop()
-	rdb := target.Client(target.Dial)
+	rdb := target.Client(connect.Bounded(target.Dial))
 	defer rdb.Close() //nolint:errcheck // the program ends with it
 	if err = do(ctx, rdb, target); err == nil {
 		return nil

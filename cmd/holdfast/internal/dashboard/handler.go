@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/present"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 //go:embed assets
@@ -114,7 +115,7 @@ func asked(w http.ResponseWriter, r *http.Request, value any) bool {
 
 // idOf is a name as it stands in addresses, percent-encoded: names may hold any bytes.
 func idOf(name string) string {
-	if len(name) > longestName {
+	if len(name) > protocol.MaxName {
 		return ""
 	}
 	return url.PathEscape(name)
@@ -123,12 +124,9 @@ func idOf(name string) string {
 // notAddress says that an id stands for no name.
 const notAddress = "that is no lock's address: a name stands there percent-encoded, as orders%2F42"
 
-// longestName is that of a lock that has a page of its own.
-const longestName = 4096
-
 func nameOf(id string) (string, bool) {
 	name, err := url.PathUnescape(id)
-	return name, err == nil && len(name) > 0 && len(name) <= longestName
+	return name, err == nil && len(name) > 0 && len(name) <= protocol.MaxName
 }
 
 func (h *handler) signIn(w http.ResponseWriter, r *http.Request) {

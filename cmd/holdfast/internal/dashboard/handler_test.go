@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/force"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -178,7 +179,7 @@ func TestGuard(t *testing.T) {
 	w.refused("no JSON", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", "job", nil)
 	w.refused("another field", http.StatusBadRequest, "not understood", http.MethodPost, "/api/unlock", map[string]string{"name": "job"}, nil)
 	w.refused("no address", http.StatusBadRequest, "no lock's address", http.MethodPost, "/api/unlock", map[string]string{"id": "%zz"}, nil)
-	for _, id := range []string{"%zz", "", "100%25%", strings.Repeat("x", longestName+1)} {
+	for _, id := range []string{"%zz", "", "100%25%", strings.Repeat("x", protocol.MaxName+1)} {
 		w.refused("no address", http.StatusBadRequest, "no lock's address", http.MethodGet, "/api/lock?id="+url.QueryEscape(id), nil, nil)
 	}
 	w.refused("a lock that nobody holds", http.StatusConflict, "nobody holds it", http.MethodPost, "/api/unlock", map[string]string{"id": idOf("none")}, nil)
@@ -392,6 +393,19 @@ func TestOneLook(t *testing.T) {
 	}
 }
 
+// TestTooLong says how many names are not shown, and shows the others.
+func TestTooLong(t *testing.T) {
+	t.Parallel()
+	w := served(t)
+	for i := range 3 {
+		w.do("HSET", strings.Repeat("x", 1<<20)+fmt.Sprint(i), javaOwner, "1")
+	}
+	w.shows(`"too_long":3`)
+	if _, text := w.answers(http.MethodGet, "/api/locks", nil, nil); !strings.Contains(text, `"name":"job"`) || strings.Contains(text, "xxx") || len(text) > 10_000 {
+		t.Errorf("%d bytes: %.300s", len(text), text)
+	}
+}
+
 // TestCluster has locks on all nodes, and takes one away.
 func TestCluster(t *testing.T) {
 	t.Parallel()
@@ -415,7 +429,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	o := newObserver(Config{Interval: time.Second})
 	for took, want := range map[time.Duration]time.Duration{time.Millisecond: time.Second, time.Second: 4 * time.Second, time.Minute: 4 * time.Minute} {
-		if got := o.found(nil, false, began, began, took); got != want {
+		if got := o.found(nil, false, 0, began, began, took); got != want {
 			t.Errorf("a pause of %v after %v, want %v", got, took, want)
 		}
 	}

@@ -52,6 +52,7 @@ type observer struct {
 	entries []entry
 	looks   int // with success
 	more    bool
+	tooLong int       // names
 	looked  time.Time // when the last that was a success ended
 	took    time.Duration
 	next    time.Time // when the next result is to be expected
@@ -87,10 +88,10 @@ func (o *observer) look(ctx context.Context) time.Duration {
 	defer cancel()
 	began := time.Now()
 	var locks []survey.Lock
-	more := false
+	more, tooLong := false, 0
 	first, err := o.Redis.Time(ctx).Result()
 	if err == nil {
-		err = survey.Scan(ctx, o.Redis, o.Options, func(l survey.Lock) error {
+		tooLong, err = survey.Scan(ctx, o.Redis, o.Options, func(l survey.Lock) error {
 			if len(locks) == o.Most {
 				more = true
 				return errEnough
@@ -110,7 +111,7 @@ func (o *observer) look(ctx context.Context) time.Duration {
 	if err != nil {
 		return o.failed(ctx, err)
 	}
-	return o.found(locks, more, first, last, took)
+	return o.found(locks, more, tooLong, first, last, took)
 }
 
 // failed notes a look that did not succeed.
@@ -130,7 +131,7 @@ func (o *observer) failed(ctx context.Context, err error) time.Duration {
 }
 
 // found notes a look that did.
-func (o *observer) found(locks []survey.Lock, more bool, first, last time.Time, took time.Duration) time.Duration {
+func (o *observer) found(locks []survey.Lock, more bool, tooLong int, first, last time.Time, took time.Duration) time.Duration {
 	entries := make([]entry, len(locks))
 	for i, l := range locks {
 		shown := present.Safe(l.Name)
@@ -140,7 +141,7 @@ func (o *observer) found(locks []survey.Lock, more bool, first, last time.Time, 
 	o.mu.Lock()
 	was, since := o.away, o.since
 	now := time.Now()
-	o.entries, o.more, o.took, o.away = entries, more, took, nil
+	o.entries, o.more, o.tooLong, o.took, o.away = entries, more, tooLong, took, nil
 	o.looked, o.since, o.next, o.offset = now, now, now.Add(pause+took), last.Sub(now)
 	o.looks++
 	o.history.scanned(locks, first, last, !more)

@@ -46,7 +46,8 @@ type (
 		statusView
 
 		Kept      int         `json:"kept"`
-		More      bool        `json:"more"` // than are kept
+		More      bool        `json:"more"`     // than are kept
+		TooLong   int         `json:"too_long"` // names that are none of a lock
 		Matching  int         `json:"matching"`
 		Held      int         `json:"held"`
 		Waiting   int         `json:"waiting"`
@@ -223,7 +224,7 @@ func (o *observer) overview() (v locksView, all []entry) {
 	defer o.mu.Unlock()
 	now := o.redisNow()
 	v = locksView{
-		statusView: o.status(), Kept: len(o.entries), More: o.more, RanOut: o.history.lost,
+		statusView: o.status(), Kept: len(o.entries), More: o.more, TooLong: o.tooLong, RanOut: o.history.lost,
 		Rows: []rowView{}, Samples: samplesOf(o.history.samples, now), Events: []eventView{},
 	}
 	for _, e := range slices.Backward(o.history.events) {

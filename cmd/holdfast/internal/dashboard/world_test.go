@@ -75,7 +75,7 @@ func (w *world) client(addr string) redis.UniversalClient {
 	if err != nil {
 		w.Fatal(err)
 	}
-	rdb := target.Client(target.Dial)
+	rdb := target.Client(connect.Bounded(target.Dial)) // as the tool does
 	w.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

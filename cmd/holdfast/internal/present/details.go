@@ -40,10 +40,10 @@ func About(l survey.Lock) string {
 const titles = 9
 
 // Details are the lines that say all that is known of a lock, of at most so many columns, but for a word that is wider;
-// 0: of any length.
+// 0: of any length. A text from Redis has 200 columns at most.
 func Details(l survey.Lock, width int) []string {
 	d := details{width: width}
-	d.add("name", Safe(l.Name))
+	d.add("name", Cut(l.Name))
 	d.add("kind", About(l))
 	d.addState(l)
 	for i, h := range l.Holders[:min(len(l.Holders), mostLines)] {
@@ -137,7 +137,7 @@ func (d *details) addHolder(h survey.Holder, l survey.Lock, first bool) {
 	}
 	d.add(title, Who(h.Who, h.Owner))
 	if !h.Who.IsZero() {
-		d.add("", Safe(h.Owner))
+		d.add("", Cut(h.Owner))
 	}
 	d.add("", HoldOf(h, l))
 }

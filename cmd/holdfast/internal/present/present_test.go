@@ -134,6 +134,24 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestTableOfWideTexts cuts names and holders to 200 columns where there is no terminal, so that one name does not make every line as wide.
+func TestTableOfWideTexts(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("\x1b", 1024)
+	locks := append(some(), survey.Lock{Name: long, Kind: survey.Mutex, State: survey.Held, Holders: []survey.Holder{{Owner: long}}, HolderCount: 3, Waiters: []survey.Waiter{{Owner: long}}, Waiting: 1, Line: 1})
+	table := NewTable(locks, 0)
+	for _, l := range locks {
+		if line := table.Line(l); ansi.StringWidth(line) > 2*widest+60 || strings.Contains(line, "…") != (l.Name == long) {
+			t.Errorf("%d wide: %q", ansi.StringWidth(line), line)
+		}
+	}
+	for _, line := range Details(locks[len(locks)-1], 0) {
+		if ansi.StringWidth(line) > widest+30 {
+			t.Errorf("%d wide: %q", ansi.StringWidth(line), line)
+		}
+	}
+}
+
 // TestTableHolders leaves the number of the process out before it cuts the program and the host.
 func TestTableHolders(t *testing.T) {
 	t.Parallel()

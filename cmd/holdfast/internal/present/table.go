@@ -33,7 +33,7 @@ const (
 )
 
 var columns = []column{
-	nameColumn:    {"NAME", func(l survey.Lock) string { return Safe(l.Name) }, 14, nil},
+	nameColumn:    {"NAME", func(l survey.Lock) string { return Cut(l.Name) }, 14, nil},
 	kindColumn:    {"KIND", KindOf, 0, nil},
 	stateColumn:   {"STATE", StateOf, 0, nil},
 	holderColumn:  {"HOLDER", HolderOf, 12, briefHolder},
@@ -53,13 +53,14 @@ type Table struct {
 	widths []int
 }
 
-// NewTable returns a table for these locks, and others like them, that is no wider than width; 0: as wide as it has to be.
+// NewTable returns a table for these locks, and others like them, that is no wider than width; 0: as wide as it has to be, with
+// 200 columns for each text at most.
 func NewTable(locks []survey.Lock, width int) *Table {
 	natural := make([]int, len(columns))
 	for i, c := range columns {
 		natural[i] = len(c.title)
 		for _, l := range locks {
-			natural[i] = max(natural[i], ansi.StringWidth(c.cell(l)))
+			natural[i] = min(widest, max(natural[i], ansi.StringWidth(c.cell(l))))
 		}
 	}
 	t := &Table{widths: natural}

@@ -19,9 +19,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	layout "github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/visible"
 )
+
+// widest is how many columns a text from Redis has at most, where a terminal does not have fewer: in a file, too, one name must not
+// make every line of a table as wide as itself.
+const widest = 200
 
 // None stands where there is nothing to say.
 const None = "-"
@@ -33,6 +38,9 @@ func Safe(text string) string {
 	}
 	return visible.Text(strings.ReplaceAll(text, `\`, `\\`))
 }
+
+// Cut returns a text that is safe, and shortened if it is wider than 200 columns.
+func Cut(text string) string { return Fit(Safe(text), widest) }
 
 // Fit shortens a safe text to so many columns, in the middle: the ends of names tell them apart.
 func Fit(text string, width int) string {
@@ -86,7 +94,7 @@ func Who(who holdfast.Identity, owner string) string {
 	if protocol.Kept(owner) {
 		name = "MinHold of " + name
 	}
-	return Safe(name)
+	return Cut(name)
 }
 
 // Remaining says for how much longer one holds a lock, whose owner in Redis that is.
@@ -175,6 +183,11 @@ func WaitingOf(l survey.Lock) string {
 		return None
 	}
 	return strconv.Itoa(l.Waiting)
+}
+
+// TooLong says how many names were left out by [survey.Scan].
+func TooLong(names int) string {
+	return fmt.Sprintf("left out: %s of more than %d bytes, which no lock has", layout.Count(names, "name"), protocol.MaxName)
 }
 
 // JSON writes a value as one line, with all that a terminal obeys or hides in escapes of JSON: its own

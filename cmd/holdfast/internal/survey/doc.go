@@ -35,8 +35,11 @@
 // from node to node, may be missed.
 // It asks for the channels on which somebody waits for semaphores and latches, too (PUBSUB CHANNELS).
 //
-// Memory does not grow with the keys in Redis: a page of 1,000 keys and a batch of 200 locks a node,
-// and some 70 bytes for each lock that was found.
+// Memory does not grow with the keys in Redis: a page of 1,000 keys and a batch of 100 locks a node,
+// and some 70 bytes for each lock that was found. Nor does it grow with what anybody has written: a name longer than a lock's may be is
+// counted and not read, of other texts the beginning is kept, and of many holders and waiters the first ones. But SCAN, HSCAN and
+// ZRANGE return texts whole, so the client's connections should be those of connect.Bounded. What grows without one is the reply to PUBSUB CHANNELS,
+// by as many channels as clients listen on.
 //
 // # Rights
 //

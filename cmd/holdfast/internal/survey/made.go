@@ -41,7 +41,7 @@ func (one *raw) identity(owner string) (who holdfast.Identity, since time.Time) 
 	if answer == nil || len(answer.Val()) < 6 {
 		return who, since
 	}
-	text := func(i int) string { s, _ := answer.Val()[i].(string); return s[:min(len(s), longestName)] }
+	text := func(i int) string { s, _ := answer.Val()[i].(string); return begin(s, longestName) }
 	who = holdfast.Identity{Program: text(0), Version: text(1), Host: text(2), Since: moment(text(4))}
 	if pid, err := strconv.Atoi(text(3)); err == nil {
 		who.PID = max(pid, 0)
@@ -222,11 +222,13 @@ func (one *raw) asked() (until, wants []int64) {
 	}
 	for i, ask := range one.asks.Val() {
 		text, _ := ask.(string)
-		if i >= n {
-			wants[i-n] = int64(len(text) / protocol.PermitID)
-		} else if parts := strings.Fields(text); len(parts) == 4 {
+		if parts := strings.Fields(text); len(parts) == 4 {
 			until[i], _ = protocol.Integer(parts[2])
 		}
+	}
+	for i, length := range one.ids {
+		bytes, _ := length.Int64() // 0 if there are none
+		wants[i] = bytes / protocol.PermitID
 	}
 	return until, wants
 }
@@ -247,12 +249,12 @@ func (one *raw) fillQueue(l *Lock) {
 // silent reports whether nothing speaks for one in line. Of those of Redisson, any score does.
 func (one *raw) silent(owner string, at time.Time) bool {
 	for _, z := range one.heartbeats {
-		if z.Member == owner {
+		if entryOf(z) == owner {
 			return z.Score <= float64(at.UnixMilli())
 		}
 	}
 	for _, z := range one.scores {
-		if z.Member == owner {
+		if entryOf(z) == owner {
 			return false
 		}
 	}

@@ -28,6 +28,8 @@ const (
 	noKey = -2
 	// longestName is how much of each text is taken that a client says of itself: the library writes no more.
 	longestName = 128
+	// longestEntry is how much is taken of what stands in a line.
+	longestEntry = protocol.MaxOwner + len(":write")
 	// longestNaming is how long a cluster is asked for who the clients are.
 	longestNaming = time.Second
 	// neverExpires is the score of a permit without a lease.
@@ -83,6 +85,7 @@ type raw struct {
 	inLineSince        []time.Time // when each of them joined
 	inLineCount        int64
 	asks               *redis.SliceCmd // what they have asked; nil if there are none
+	ids                []*redis.Cmd    // how long the ids are of the permits that they want; of nothing else
 	fairAsks           *redis.SliceCmd // likewise, of queue
 	queue              []string        // who stands in that of a fair one
 	queueLength        int64
@@ -204,7 +207,7 @@ func (r *reader) askStanding(ctx context.Context, pipe redis.Pipeliner, one *raw
 	return func() {
 		one.inLineCount = count.Val()
 		for _, z := range inLine.Val() {
-			field, _ := z.Member.(string)
+			field := entryOf(z)
 			one.inLine, one.inLineSince = append(one.inLine, field), append(one.inLineSince, instant(z.Score))
 		}
 		one.writer = slices.ContainsFunc(one.inLine, func(field string) bool { return strings.HasSuffix(field, writerSuffix) })
@@ -222,6 +225,9 @@ func (r *reader) askLine(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 	next := pipe.GetRange(ctx, protocol.ReservationKey(one.name), 0, longestText)
 	return func() {
 		one.queueLength, one.queue = length.Val(), first.Val()
+		for i, owner := range one.queue {
+			one.queue[i] = begin(owner, longestEntry)
+		}
 		one.scores, one.heartbeats = scores.Val(), heartbeats.Val()
 		one.facts.token = token.Val() != ""
 		one.token, one.next = token.Val(), next.Val()
@@ -305,13 +311,13 @@ func (one *raw) askAsks(ctx context.Context, pipe redis.Pipeliner) {
 	if len(one.inLine) == 0 {
 		return
 	}
-	fields := slices.Clone(one.inLine)
-	if one.keyType != typeHash {
-		for _, owner := range one.inLine {
-			fields = append(fields, owner+" ids") // of the permits that it wants
-		}
+	one.asks = pipe.HMGet(ctx, protocol.AsksKey(one.name), one.inLine...)
+	if one.keyType == typeHash {
+		return
 	}
-	one.asks = pipe.HMGet(ctx, protocol.AsksKey(one.name), fields...)
+	for _, owner := range one.inLine {
+		one.ids = append(one.ids, pipe.Do(ctx, "HSTRLEN", protocol.AsksKey(one.name), owner+" ids"))
+	}
 }
 
 // execNames asks who the clients are. They may be at other nodes than the locks; so if those are away, the
@@ -326,8 +332,21 @@ func execNames(ctx context.Context, pipe redis.Pipeliner) error {
 	return ctx.Err()
 }
 
+// begin is the beginning of a text, without the rest in memory.
+func begin(text string, longest int) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.Clone(text[:longest])
+}
+
+// entryOf is what stands in a line, as much as is taken of it.
+func entryOf(z redis.Z) string {
+	entry, _ := z.Member.(string)
+	return begin(entry, longestEntry)
+}
+
 // permitID is a permit's id as people see it.
 func permitID(z redis.Z) string {
-	id, _ := z.Member.(string)
-	return hex.EncodeToString([]byte(id))
+	return hex.EncodeToString([]byte(begin(entryOf(z), protocol.MaxOwner/2)))
 }

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// pageSize is how many keys a call of SCAN looks at.
-	pageSize = 1000
+	// pageSize is how many keys a call of SCAN looks at, and longPageSize how many behind a page with names that are too long: SCAN
+	// returns names whole.
+	pageSize, longPageSize = 1000, 10
 	// batchSize is how many locks are read at once.
-	batchSize = 200
+	batchSize = 100
 )
 
 // Options say what [Scan] is to find.
@@ -36,16 +37,23 @@ type Options struct {
 }
 
 // Scan calls found for each lock, semaphore and latch, one call at a time, from any goroutine. It
-// returns when all have been found, or with found's first error, ctx's, a [*RightError], or Redis's.
-func Scan(ctx context.Context, rdb redis.UniversalClient, options Options, found func(Lock) error) error {
+// returns when all have been found, or with found's first error, ctx's, a [*RightError], or Redis's. tooLong is how many names it has
+// met by then that are longer than a lock's may be: it reads nothing of those.
+func Scan(ctx context.Context, rdb redis.UniversalClient, options Options, found func(Lock) error) (tooLong int, err error) {
 	r, err := newReader(ctx, rdb, mostScanned)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	s := newScan(r, options, found)
-	if options.Match != "" && !isPattern(options.Match) {
+	err = s.all(ctx)
+	return len(s.tooLong), err
+}
+
+// all makes all passes.
+func (s *scan) all(ctx context.Context) error {
+	if s.Match != "" && !isPattern(s.Match) {
 		s.All = true
-		return s.emit(ctx, []string{options.Match})
+		return s.emit(ctx, s.short([]string{s.Match}, protocol.MaxName))
 	}
 	passes := s.passes()
 	if s.Progress != nil {
@@ -53,7 +61,7 @@ func Scan(ctx context.Context, rdb redis.UniversalClient, options Options, found
 			return err
 		}
 	}
-	return eachPrimary(ctx, rdb, func(ctx context.Context, node redis.Cmdable) error {
+	return eachPrimary(ctx, s.rdb, func(ctx context.Context, node redis.Cmdable) error {
 		for _, p := range passes {
 			if err := s.run(ctx, node, p); err != nil {
 				return err
@@ -76,17 +84,19 @@ type scan struct {
 
 	mu          sync.Mutex // held while found and Progress are called
 	seen        map[uint64]struct{}
+	tooLong     map[uint64]struct{} // likewise, of names that are none of a lock
 	done, total int64
 	failed      error // found's
 }
 
 func newScan(r *reader, options Options, found func(Lock) error) *scan {
-	return &scan{Options: options, reader: r, found: found, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
+	return &scan{Options: options, reader: r, found: found, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, tooLong: map[uint64]struct{}{}}
 }
 
 // pass is one way through all keys of a node.
 type pass struct {
 	keyType, match string
+	longest        int // key that may be or tell of a lock
 	// names are those of the locks that some keys lead to.
 	names func(ctx context.Context, node redis.Cmdable, keys []string) ([]string, error)
 }
@@ -100,13 +110,13 @@ func (s *scan) wants(kinds ...Kind) bool {
 // keys, and one for all that stands beside a lock, which has a brace in its key, and is known by its name.
 func (s *scan) passes() (all []pass) {
 	if s.wants(Mutex, Fair, RW) {
-		all = append(all, pass{typeHash, s.Match, s.locks})
+		all = append(all, pass{typeHash, s.Match, protocol.MaxName, s.locks})
 	}
 	if !s.Held || s.wants(Permits) {
-		all = append(all, pass{"", "*{*", s.beside})
+		all = append(all, pass{"", "*{*", protocol.MaxKey, s.beside})
 	}
 	if s.All && !s.Held && s.wants(Semaphore, Permits, Latch, Number) {
-		all = append(all, pass{typeString, s.Match, s.numbers})
+		all = append(all, pass{typeString, s.Match, protocol.MaxName, s.numbers})
 	}
 	return all
 }
@@ -124,40 +134,61 @@ func (s *scan) size(ctx context.Context, passes int) error {
 
 // run makes one pass.
 func (s *scan) run(ctx context.Context, node redis.Cmdable, p pass) error {
+	size := int64(pageSize)
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		page := scanPage(ctx, node, cursor, p)
+		page := scanPage(ctx, node, cursor, p, size)
 		if err := explain(page); err != nil {
 			return err
 		}
 		var keys []string
 		keys, cursor = page.Val()
-		names, err := p.names(ctx, node, keys)
+		short := s.short(keys, p.longest)
+		names, err := p.names(ctx, node, short)
 		if err != nil {
 			return err
 		}
 		if err := s.emit(ctx, names); err != nil {
 			return err
 		}
-		s.tell()
+		s.tell(size)
+		if size = pageSize; len(short) < len(keys) {
+			size = longPageSize
+		}
 	}
 	return nil
 }
 
-func scanPage(ctx context.Context, node redis.Cmdable, cursor uint64, p pass) *redis.ScanCmd {
+func scanPage(ctx context.Context, node redis.Cmdable, cursor uint64, p pass, size int64) *redis.ScanCmd {
 	if p.keyType == "" {
-		return node.Scan(ctx, cursor, p.match, pageSize)
+		return node.Scan(ctx, cursor, p.match, size)
 	}
-	return node.ScanType(ctx, cursor, p.match, pageSize, p.keyType)
+	return node.ScanType(ctx, cursor, p.match, size, p.keyType)
+}
+
+// short returns the keys or channels that are not longer than that, and counts the others; with a pattern those alone that are names
+// themselves, since it is not known whether another one's name matches.
+func (s *scan) short(keys []string, longest int) []string {
+	return slices.DeleteFunc(keys, func(key string) bool {
+		if len(key) <= longest {
+			return false
+		}
+		if s.Match == "" || longest == protocol.MaxName {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.tooLong[maphash.String(s.seed, key)] = struct{}{}
+		}
+		return true
+	})
 }
 
 // tell tells that another page is done.
-func (s *scan) tell() {
+func (s *scan) tell(size int64) {
 	if s.Progress == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.done += pageSize
+	s.done += size
 	s.Progress(min(s.done, s.total), s.total)
 }
 
@@ -282,7 +313,7 @@ func (s *scan) listenedTo(ctx context.Context, node redis.Cmdable) error {
 		if err != nil {
 			return err
 		}
-		names, err := s.beside(ctx, node, channels)
+		names, err := s.beside(ctx, node, s.short(channels, protocol.MaxKey))
 		if err != nil {
 			return err
 		}

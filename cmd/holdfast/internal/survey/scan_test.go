@@ -23,7 +23,7 @@ func TestAway(t *testing.T) {
 	if l, err := Read(ctx, rdb, "job"); !errors.As(err, &refused) {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if err := Scan(ctx, rdb, Options{}, func(Lock) error { return nil }); !errors.As(err, &refused) {
+	if _, err := Scan(ctx, rdb, Options{}, func(Lock) error { return nil }); !errors.As(err, &refused) {
 		t.Error(err)
 	}
 }

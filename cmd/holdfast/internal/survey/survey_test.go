@@ -674,13 +674,14 @@ func (w *world) scan(options survey.Options) map[string]survey.Kind {
 		}
 		done, total = d, t
 	}
-	w.must(survey.Scan(w.ctx, w.rdb, options, func(l survey.Lock) error {
+	_, err := survey.Scan(w.ctx, w.rdb, options, func(l survey.Lock) error {
 		if found[l.Name] != "" {
 			w.Errorf("%q was found twice", l.Name)
 		}
 		found[l.Name] = l.Kind
 		return nil
-	}))
+	})
+	w.must(err)
 	if strings.Contains(options.Match, "*") && total == 0 {
 		w.Error("no progress")
 	}
@@ -696,12 +697,12 @@ func TestScanEnds(t *testing.T) {
 		}
 		enough := errors.New("enough")
 		calls := 0
-		err := survey.Scan(w.ctx, w.rdb, survey.Options{}, func(survey.Lock) error { calls++; return enough })
+		_, err := survey.Scan(w.ctx, w.rdb, survey.Options{}, func(survey.Lock) error { calls++; return enough })
 		if !errors.Is(err, enough) || calls != 1 {
 			w.Errorf("%d calls, %v", calls, err)
 		}
 		ctx, cancel := context.WithCancel(w.ctx)
-		err = survey.Scan(ctx, w.rdb, survey.Options{}, func(survey.Lock) error { cancel(); return nil })
+		_, err = survey.Scan(ctx, w.rdb, survey.Options{}, func(survey.Lock) error { cancel(); return nil })
 		if !errors.Is(err, context.Canceled) {
 			w.Errorf("cancelled: %v", err)
 		}
@@ -731,7 +732,7 @@ func TestRights(t *testing.T) {
 		}
 		w.do(rules...)
 		eyes := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "eyes", Password: "s3cret"})
-		err := survey.Scan(w.ctx, eyes, survey.Options{All: true, Progress: func(int64, int64) {}}, func(survey.Lock) error { return nil })
+		_, err := survey.Scan(w.ctx, eyes, survey.Options{All: true, Progress: func(int64, int64) {}}, func(survey.Lock) error { return nil })
 		w.must(eyes.Close())
 		var lacking *survey.RightError
 		switch {
@@ -762,7 +763,7 @@ func TestRightsOnCluster(t *testing.T) {
 			}
 		}
 		eyes := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "eyes", Password: "s3cret"})
-		err := survey.Scan(t.Context(), eyes, survey.Options{}, func(survey.Lock) error { return nil })
+		_, err := survey.Scan(t.Context(), eyes, survey.Options{}, func(survey.Lock) error { return nil })
 		if err := eyes.Close(); err != nil {
 			t.Fatal(err)
 		}

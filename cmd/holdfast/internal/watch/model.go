@@ -37,6 +37,7 @@ type model struct {
 
 	all      []survey.Lock // as they were found
 	more     int
+	tooLong  int   // names
 	looked   bool  // at all, with success
 	failed   error // of the last look
 	shown    []survey.Lock
@@ -109,7 +110,7 @@ func (m *model) take(msg scanned) tea.Cmd {
 		return tea.Quit
 	}
 	if msg.err == nil {
-		m.all, m.more, m.looked = msg.locks, msg.more, true
+		m.all, m.more, m.tooLong, m.looked = msg.locks, msg.more, msg.tooLong, true
 		m.arrange()
 	}
 	return m.again(max(m.Interval, msg.took))

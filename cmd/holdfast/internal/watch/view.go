@@ -131,6 +131,9 @@ func (m *model) title() string {
 		count = fmt.Sprintf("the first %d of %d", len(m.all), len(m.all)+m.more)
 	}
 	parts := []string{count, "by " + string(m.Order)}
+	if m.tooLong > 0 {
+		parts = append(parts, present.TooLong(m.tooLong))
+	}
 	if m.filter != "" {
 		parts = append(parts, fmt.Sprintf("%d with %s", len(m.shown), m.filter))
 	}

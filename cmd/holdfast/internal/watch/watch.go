@@ -63,10 +63,11 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 type (
 	// scanned is a look at all locks.
 	scanned struct {
-		locks []survey.Lock
-		more  int // how many were left out
-		took  time.Duration
-		err   error
+		locks   []survey.Lock
+		more    int // how many were left out
+		tooLong int // names
+		took    time.Duration
+		err     error
 	}
 	// read is a look at one, for its details or to take it away.
 	read struct {
@@ -95,7 +96,7 @@ type asker struct {
 func (a asker) scan() tea.Msg {
 	began := time.Now()
 	var answer scanned
-	answer.err = survey.Scan(a.ctx, a.Redis, a.Options, func(l survey.Lock) error {
+	answer.tooLong, answer.err = survey.Scan(a.ctx, a.Redis, a.Options, func(l survey.Lock) error {
 		if len(answer.locks) == mostKept {
 			answer.more++
 			return nil

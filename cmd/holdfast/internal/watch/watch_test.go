@@ -201,6 +201,18 @@ func TestMoving(t *testing.T) {
 	}
 }
 
+// TestTooLong says how many names are not shown.
+func TestTooLong(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.do("HSET", "job", owner, 1)
+	s.do("HSET", strings.Repeat("x", 100_000), owner, 1)
+	s.begin()
+	s.Update(tea.WindowSizeMsg{Width: 160, Height: 24})
+	s.shows("1 held, 1 in all", "left out: 1 name of more than 1024 bytes")
+	s.hides("xxx")
+}
+
 // TestSorting and filtering.
 func TestSorting(t *testing.T) {
 	t.Parallel()

@@ -86,6 +86,7 @@ function showLimits(data) {
   if (data.more) {
     texts.push(`There are more than ${count(data.kept, "lock")}; only those that were found first are shown, counted and followed. Start the dashboard with a pattern, --kind or --held to choose.`);
   }
+  if (data.too_long) texts.push(`Left out: ${count(data.too_long, "name")} of more than 1,024 bytes, which no lock has.`);
   if (data.pattern || data.kinds || data.held_only) {
     texts.push(`Only ${[data.held_only ? "what is held" : "", data.kinds && `the kinds ${data.kinds}`, data.pattern && `the names ${data.pattern}`].filter(Boolean).join(", ")}, as the dashboard was started.`);
   }
