@@ -15,6 +15,9 @@ const (
 	mostSamples = 300   // moments of each, and of all together
 	mostEnded   = 60    // holds of each that have ended, and waits
 	mostEvents  = 50
+	// mostLasting is how many holds of each that last, and how many waits, are kept if not all of them were read: some of those that are not seen
+	// any more may be over.
+	mostLasting = 300
 	// idleFor is for how long a lock that nobody holds or waits for is remembered.
 	idleFor = 30 * time.Minute
 )
@@ -247,6 +250,7 @@ func (t *trail) seeHolders(l survey.Lock) (ended []*span) {
 		t.holds = append(t.holds, one)
 		t.holdsSeen++
 	}
+	t.holds = crowded(t.holds, l.At)
 	all := len(l.Holders) >= l.HolderCount
 	t.holds = slices.DeleteFunc(t.holds, func(h *span) bool {
 		over := h.last.Before(l.At) && (all || !h.ends.IsZero() && h.ends.Before(l.At))
@@ -294,6 +298,7 @@ func (t *trail) seeLine(l survey.Lock) {
 			}
 		}
 		if len(l.Waiters) < l.Line {
+			t.waits = crowded(t.waits, l.At)
 			return // who is missing may stand further behind
 		}
 	}
@@ -308,6 +313,14 @@ func (t *trail) seeLine(l survey.Lock) {
 		}
 		return over
 	})
+}
+
+// crowded forgets those that this look has not shown, if there are too many.
+func crowded(lasting []*span, at time.Time) []*span {
+	if len(lasting) <= mostLasting {
+		return lasting
+	}
+	return slices.DeleteFunc(lasting, func(one *span) bool { return one.last.Before(at) })
 }
 
 // takenAway notes that a lock was taken away by this dashboard, from whoever held it then. A look may have come between, and have

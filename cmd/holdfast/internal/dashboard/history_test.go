@@ -230,6 +230,31 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestCrowdThatChanges has each look show the first of a crowd, and others each time, as somebody may write who rewrites a lock: memory does
+// not grow with what was seen.
+func TestCrowdThatChanges(t *testing.T) {
+	t.Parallel()
+	const shown, crowd = 100, 1_000_000
+	h := newHistory()
+	for look := range 50 {
+		l := survey.Lock{Name: "job", Kind: survey.RW, State: survey.Held, At: after(float64(look)), HolderCount: crowd, Line: crowd, Waiting: crowd}
+		for i := range shown {
+			owner := fmt.Sprintf("%d-%d", look, i)
+			l.Holders = append(l.Holders, survey.Holder{Owner: owner, TTL: holdfast.NoExpiry})
+			l.Waiters = append(l.Waiters, survey.Waiter{Owner: owner})
+		}
+		l.Waiters[0].Owner = "stays"
+		scans(h, l)
+	}
+	trail := h.trails["job"]
+	if len(trail.holds) > mostLasting+shown || len(trail.waits) > mostLasting+shown || len(trail.waits) < shown {
+		t.Errorf("%d holds, %d waits", len(trail.holds), len(trail.waits))
+	}
+	if first := trail.waits[0]; first.owner != "stays" || !first.first.Equal(began) {
+		t.Errorf("the one that was always shown is forgotten: %+v", first)
+	}
+}
+
 // TestTakenAwayFromOne says so of that hold alone: not of the next one, not of an earlier one of the same owner, and not
 // once more of one whose lease has run out first.
 func TestTakenAwayFromOne(t *testing.T) {
