@@ -5,8 +5,10 @@ package main
 import (
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var addressSaid = regexp.MustCompile(`^holdfast: the dashboard of Redis \(127\.0\.0\.1:[0-9]+\) is at (http://127\.0\.0\.1:[0-9]+/)\n`)
+var addressSaid = regexp.MustCompile(`(?m)^holdfast: the dashboard of Redis \(127\.0\.0\.1:[0-9]+\) is at (http://127\.0\.0\.1:[0-9]+/)\n`)
 
 // getOf is what a dashboard answers.
 func getOf(t *testing.T, url string) (int, string) {
@@ -120,12 +122,20 @@ func TestDashboardToken(t *testing.T) {
 	server := redistest.Start(t)
 	file := t.TempDir() + "/token"
 	write(t, file, token+"\n")
-	for _, args := range [][]string{nil, {"--token-file", file}} {
+	exposed := t.TempDir() + "/token"
+	write(t, exposed, token+"\n")
+	if err := os.Chmod(exposed, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{nil, {"--token-file", file}, {"--token-file", exposed}} {
 		cmd := holdfast(t, "redis://"+server.Addr(), append([]string{"dashboard", "--listen", "127.0.0.1:0"}, args...)...)
 		if args == nil {
 			cmd.Env = append(cmd.Env, "HOLDFAST_DASHBOARD_TOKEN="+token)
 		}
 		d := serveDashboard(t, cmd)
+		if warned := strings.Contains(d.said.String(), "other users may read the token file "+exposed); warned != slices.Contains(args, exposed) {
+			t.Errorf("%v: %s", args, d.said)
+		}
 		r, err := http.NewRequest(http.MethodGet, d.at+"metrics", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -28,6 +28,8 @@ func TestBadUsage(t *testing.T) {
 	good := "redis://:s3cret@" + listener.Addr().String()
 	short := t.TempDir() + "/token"
 	write(t, short, "s3cret\n")
+	weak := t.TempDir() + "/token"
+	write(t, weak, strings.Repeat("ab", 20)+"\n")
 	run := func(flags ...string) []string { return append(append([]string{"run"}, flags...), "job", "--", "true") }
 	for name, c := range map[string]struct {
 		url  string
@@ -135,6 +137,7 @@ func TestBadUsage(t *testing.T) {
 		"page at a name":      {good, []string{"dashboard", "--listen", "example.com:0"}, "so it wants a token"},
 		"page without port":   {good, []string{"dashboard", "--listen", "127.0.0.1"}, "an address and a port"},
 		"page, short token":   {good, []string{"dashboard", "--token-file", short}, "16 characters at least"},
+		"page, weak token":    {good, []string{"dashboard", "--token-file", weak}, "easy to guess, because its characters follow from those before; make one by: openssl rand -hex 16"},
 		"page, no token":      {good, []string{"dashboard", "--token-file", "/dev/null"}, "no token in its first line"},
 		"page, no token file": {good, []string{"dashboard", "--token-file", "/nonexistent/file"}, "the token file cannot be read"},
 		"page, host is URL":   {good, []string{"dashboard", "--host", "https://locks.example.com"}, "not a URL"},

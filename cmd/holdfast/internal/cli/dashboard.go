@@ -18,17 +18,14 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
-const (
-	tokenVariable = "HOLDFAST_DASHBOARD_TOKEN" //nolint:gosec // a name
-	shortestToken = 16
-)
+const tokenVariable = "HOLDFAST_DASHBOARD_TOKEN" //nolint:gosec // a name
 
 type dashboardCommand struct {
 	selection
 
 	Interval    time.Duration `default:"2s" placeholder:"TIME" help:"Pause between two looks, from 100ms on; it is four times as long as a look takes if that is longer. The default is ${default}."`
 	Listen      string        `default:"127.0.0.1:8378" placeholder:"ADDR" help:"Where to serve the page; port 0 is any free one. Other machines reach it only at an address that is not of loopback, and that wants a token. The default is ${default}."`
-	TokenFile   string        `placeholder:"FILE" help:"File with a token of 16 characters or more in its first line: who wants to see the page has to give it. Without it the token is that of the environment variable HOLDFAST_DASHBOARD_TOKEN, else there is none."`
+	TokenFile   string        `placeholder:"FILE" help:"File with a token of 16 characters or more in its first line, which openssl rand -hex 16 makes: who wants to see the page has to give it. Without it the token is that of the environment variable HOLDFAST_DASHBOARD_TOKEN, else there is none."`
 	Host        []string      `placeholder:"NAME" help:"Answer to this name, too; to addresses and localhost it always does. For a page behind a proxy, or at a name of its own. If the proxy replaces Host and the page has a port in its address: NAME:PORT."`
 	BasePath    string        `placeholder:"PATH" help:"Path below which a proxy shows the page, such as /locks; the proxy may strip it or not. Without the flag the proxy must strip it, and add the slash at the end of the page's address."`
 	AllowUnlock bool          `help:"Let who sees the page take locks away."`
@@ -54,6 +51,9 @@ func (c *dashboardCommand) Run(s streams, flags redisFlags) error {
 	token, err := c.token()
 	if err != nil {
 		return err
+	}
+	if warning := connect.Exposed(c.TokenFile, "token"); warning != "" {
+		s.sayf("%s", warning)
 	}
 	hosts, err := c.hosts()
 	if err != nil {
@@ -121,11 +121,13 @@ func (c *dashboardCommand) token() (token string, err error) {
 			return "", &exit.Error{Code: exit.Usage, Err: err}
 		}
 	}
-	switch {
-	case token != "" && len(token) < shortestToken:
-		return "", exit.Because(exit.Usage, "the token is too short; it has %d characters at least", shortestToken)
-	case token == "" && !connect.Loopback(host):
+	if token == "" && !connect.Loopback(host) {
 		return "", exit.Because(exit.Usage, "--listen %s can be reached from other machines, so it wants a token: --token-file, or %s", c.Listen, tokenVariable)
+	}
+	if token != "" {
+		if err := dashboard.CheckToken(token); err != nil {
+			return "", &exit.Error{Code: exit.Usage, Err: err}
+		}
 	}
 	return token, nil
 }

@@ -20,7 +20,11 @@
 // of somebody else's could make its own name mean this address; what other sites make a browser ask for is refused; what changes
 // anything must be a POST of JSON whose Origin is the Host, or a name that was given, since a proxy may replace Host. With a token,
 // everything but the page's own files wants a session, which a cookie names; /metrics wants the token itself. /healthz wants nothing,
-// not even a Host. X-Forwarded headers are ignored. Nothing is logged of a request.
+// not even a Host. X-Forwarded headers are ignored. Of requests, wrong tokens alone are logged: two lines a minute at most, with an address and
+// a count; after ten in a minute each token has to wait for half a second.
+//
+// Nobody keeps others out by taking time. What is answered at once is bounded by slots, and a request gets one when it was read to its end,
+// and gives it back before its answer is written. Connections are bounded, too: the one that has been still for the longest is closed.
 //
 // What comes from Redis is made harmless by package present, and the page puts it in as text: its policy forbids scripts and styles
 // that are not files of its own, and the making of HTML from text altogether.
@@ -28,7 +32,8 @@
 // # Goroutines
 //
 // [Run] owns the observer's and the server's, and returns when both have ended, and every handler with them. observer.mu
-// guards what was seen, and is not held during calls of Redis. sessions.mu guards the sessions. Neither is taken under the other.
+// guards what was seen, and is not held during calls of Redis. sessions.mu guards the sessions, guesses.mu the wrong tokens, and crowd.mu the
+// connections. None is taken under another.
 package dashboard
 
 import (
@@ -57,7 +62,7 @@ const (
 	longestUnlock = endTimeout - 500*time.Millisecond // the only thing that goes on when we are to end
 	mostHeaders   = 32 << 10
 	mostBody      = 32 << 10
-	// mostAtOnce is how many requests are answered at once.
+	// mostAtOnce is how many requests are answered at once, of those that take work: not the page's own files, /healthz and the sign-in.
 	mostAtOnce = 64
 )
 
@@ -120,6 +125,7 @@ func newServer(ctx context.Context, o *observer) *http.Server {
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: mostHeaders,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
+		ConnState:      newCrowd().note,
 		ErrorLog:       log.New(lines(o.Log), "", 0),
 	}
 }

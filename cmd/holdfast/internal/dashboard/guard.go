@@ -1,12 +1,14 @@
 package dashboard
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -55,25 +57,24 @@ type guard struct {
 	base     string    // what a request's path may begin with
 	hosts    []string  // as Config.Hosts
 	sessions *sessions // nil: anybody may
-	slots    chan struct{}
 	next     http.Handler
 }
 
 // ServeHTTP implements [http.Handler].
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
-	select {
-	case g.slots <- struct{}{}:
-		defer func() { <-g.slots }()
-	default:
-		refuse(w, http.StatusServiceUnavailable, "too many ask at once; try again")
-		return
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, mostBody)
 	r = g.withoutBase(r)
 	if status, why := g.refusal(r); why != "" {
 		refuse(w, status, why)
 		return
+	}
+	if r.Method == http.MethodPost { // whole, before it gets a slot
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
+		if err != nil {
+			refuse(w, http.StatusBadRequest, notUnderstood)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	g.next.ServeHTTP(w, r)
 }
@@ -187,7 +188,7 @@ func (g *guard) closed(r *http.Request) bool {
 	}
 	if r.URL.Path == metricsPath {
 		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		return !ok || !g.sessions.opens(token)
+		return !ok || !g.sessions.opens(r, token)
 	}
 	if !strings.HasPrefix(r.URL.Path, "/api/") {
 		return false
@@ -201,25 +202,41 @@ type digest [sha256.Size]byte
 
 // sessions are those who have given the token.
 type sessions struct {
-	token digest
+	token   digest
+	guesses *guesses
 
 	mu   sync.Mutex
 	open map[digest]time.Time // until when
 }
 
-func newSessions(token string) *sessions {
-	return &sessions{token: sha256.Sum256([]byte(token)), open: map[digest]time.Time{}}
+func newSessions(token string, guesses *guesses) *sessions {
+	return &sessions{token: sha256.Sum256([]byte(token)), guesses: guesses, open: map[digest]time.Time{}}
 }
 
-// opens reports whether that is the token.
-func (s *sessions) opens(token string) bool {
+// opens reports whether that is the token, which has come with a request. After many wrong ones it takes a while.
+func (s *sessions) opens(r *http.Request, token string) bool {
+	pause := time.NewTimer(s.guesses.delay(time.Now()))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-r.Context().Done():
+		return false
+	}
 	given := sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(given[:], s.token[:]) == 1
+	if subtle.ConstantTimeCompare(given[:], s.token[:]) == 1 {
+		return true
+	}
+	from, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil { // a listener that is no TCP's
+		from = r.RemoteAddr
+	}
+	s.guesses.add(time.Now(), from)
+	return false
 }
 
 // begin opens a session for who knows the token.
-func (s *sessions) begin(token string) (secret string, ok bool) {
-	if !s.opens(token) {
+func (s *sessions) begin(r *http.Request, token string) (secret string, ok bool) {
+	if !s.opens(r, token) {
 		return "", false
 	}
 	random := make([]byte, sessionBytes)

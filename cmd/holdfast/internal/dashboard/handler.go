@@ -38,25 +38,62 @@ type handler struct {
 	*observer
 
 	sessions *sessions // nil: there is no token
+	slots    chan struct{}
 }
 
 func newHandler(o *observer) http.Handler {
-	h := &handler{observer: o}
+	h := &handler{observer: o, slots: make(chan struct{}, mostAtOnce)}
 	if o.Token != "" {
-		h.sessions = newSessions(o.Token)
+		h.sessions = newSessions(o.Token, o.guesses)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, noPage) })
 	serveFiles(mux, o.BasePath)
 	mux.HandleFunc("GET "+healthPath, h.health)
-	mux.HandleFunc("GET "+metricsPath, h.metrics)
-	mux.HandleFunc("GET /api/locks", h.locks)
-	mux.HandleFunc("GET /api/lock", h.lock)
-	mux.HandleFunc("POST /api/unlock", h.unlock)
+	mux.HandleFunc("GET "+metricsPath, h.slotted(h.metrics))
+	mux.HandleFunc("GET /api/locks", h.slotted(h.locks))
+	mux.HandleFunc("GET /api/lock", h.slotted(h.lock))
+	mux.HandleFunc("POST /api/unlock", h.slotted(h.unlock))
 	mux.HandleFunc("POST "+signInPath, h.signIn)
 	mux.HandleFunc("POST /api/sign-out", h.signOut)
-	return &guard{base: o.BasePath, hosts: o.Hosts, sessions: h.sessions, slots: make(chan struct{}, mostAtOnce), next: mux}
+	return &guard{base: o.BasePath, hosts: o.Hosts, sessions: h.sessions, next: mux}
 }
+
+// slotted has so many requests answered at once, and refuses more. Nobody holds a slot who takes time to send or to read: a request is read
+// before, and its answer is written behind it.
+func (h *handler) slotted(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case h.slots <- struct{}{}:
+		default:
+			refuse(w, http.StatusServiceUnavailable, "too many ask at once; try again")
+			return
+		}
+		written := draft{header: w.Header(), status: http.StatusOK}
+		func() {
+			defer func() { <-h.slots }()
+			handle(&written, r)
+		}()
+		w.WriteHeader(written.status)
+		_, _ = w.Write(written.text.Bytes()) // who has asked may have gone
+	}
+}
+
+// draft is an answer that is not sent yet.
+type draft struct {
+	header http.Header
+	status int
+	text   bytes.Buffer
+}
+
+// Header implements [http.ResponseWriter].
+func (d *draft) Header() http.Header { return d.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (d *draft) WriteHeader(status int) { d.status = status }
+
+// Write implements [http.ResponseWriter].
+func (d *draft) Write(text []byte) (int, error) { return d.text.Write(text) }
 
 // serveFiles adds the page's files. They are embedded, so it panics if they cannot be read. Each has a pattern of its own:
 // what is not there is refused in JSON, as all else is. The page names its files relative to its own address, or, with a base path,
@@ -107,11 +144,14 @@ func asked(w http.ResponseWriter, r *http.Request, value any) bool {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(value); err != nil {
-		refuse(w, http.StatusBadRequest, "the request is not understood")
+		refuse(w, http.StatusBadRequest, notUnderstood)
 		return false
 	}
 	return true
 }
+
+// notUnderstood is the reason for refusing a request whose body is not what it should be.
+const notUnderstood = "the request is not understood"
 
 // idOf is a name as it stands in addresses, percent-encoded: names may hold any bytes.
 func idOf(name string) string {
@@ -140,7 +180,7 @@ func (h *handler) signIn(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "no token is wanted")
 		return
 	}
-	secret, ok := h.sessions.begin(given.Token)
+	secret, ok := h.sessions.begin(r, given.Token)
 	if !ok {
 		refuse(w, http.StatusUnauthorized, "that is not the token")
 		return

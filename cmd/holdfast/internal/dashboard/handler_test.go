@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -316,8 +317,9 @@ func TestToken(t *testing.T) {
 // TestSessionsEnd by themselves, and there are not more of them than so many.
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
-	s := newSessions("token")
-	first, _ := s.begin("token")
+	s := newSessions("token", &guesses{})
+	r := httptest.NewRequest(http.MethodPost, signInPath, nil)
+	first, _ := s.begin(r, "token")
 	for key := range s.open {
 		s.open[key] = time.Now().Add(-time.Second)
 	}
@@ -325,7 +327,7 @@ func TestSessionsEnd(t *testing.T) {
 		t.Error("a session is good for longer than it should be")
 	}
 	for range mostSessions + 10 {
-		s.begin("token")
+		s.begin(r, "token")
 	}
 	if len(s.open) > mostSessions {
 		t.Errorf("%d sessions", len(s.open))

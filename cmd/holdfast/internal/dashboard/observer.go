@@ -20,7 +20,7 @@ const (
 	longestLook = 10 * time.Minute
 	longestRead = 10 * time.Second
 	// mostGlances is how many single locks are kept as they were read, and mostReads how many are read at once.
-	mostGlances = 200
+	mostGlances = 50
 	mostReads   = 4
 )
 
@@ -45,7 +45,8 @@ type glance struct {
 type observer struct {
 	Config
 
-	reads chan struct{} // has room for as many as may read at once
+	reads   chan struct{} // has room for as many as may read at once
+	guesses *guesses
 
 	mu      sync.Mutex
 	started time.Time
@@ -66,7 +67,7 @@ type observer struct {
 func newObserver(cfg Config) *observer {
 	now := time.Now()
 	return &observer{
-		Config: cfg, reads: make(chan struct{}, mostReads), started: now, since: now, next: now.Add(cfg.Interval), history: newHistory(), glances: map[string]glance{},
+		Config: cfg, reads: make(chan struct{}, mostReads), guesses: &guesses{log: cfg.Log}, started: now, since: now, next: now.Add(cfg.Interval), history: newHistory(), glances: map[string]glance{},
 	}
 }
 
@@ -74,6 +75,7 @@ func newObserver(cfg Config) *observer {
 func (o *observer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := time.NewTimer(o.look(ctx))
+		o.guesses.report(time.Now())
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
