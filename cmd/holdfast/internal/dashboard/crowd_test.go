@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -145,5 +146,48 @@ func TestConnections(t *testing.T) {
 	}
 	if c.line.Len() != mostConnections || len(c.at) != mostConnections {
 		t.Errorf("%d and %d connections", c.line.Len(), len(c.at))
+	}
+}
+
+// TestOddRequests is answered with what it deserves, and no more is read of it than may be.
+func TestOddRequests(t *testing.T) {
+	t.Parallel()
+	w := served(t, mayUnlock)
+	const begin, end = " HTTP/1.1\r\nHost: localhost\r\n", "\r\n\r\n"
+	post := func(body string) string {
+		return "POST /api/unlock" + begin + "Origin: http://localhost\r\nContent-Type: application/json\r\nContent-Length: " + fmt.Sprint(len(body)) + end + body
+	}
+	for what, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"a cookie of 1 MB":        {"GET /api/locks" + begin + "Cookie: a=" + strings.Repeat("x", 1<<20) + end, http.StatusRequestHeaderFieldsTooLarge},
+		"10,000 headers":          {"GET /api/locks" + begin + strings.Repeat("X: y\r\n", 10_000) + end, http.StatusRequestHeaderFieldsTooLarge},
+		"a path of 1 MB":          {"GET /" + strings.Repeat("x", 1<<20) + begin + end, http.StatusRequestHeaderFieldsTooLarge},
+		"a path of many dots":     {"GET /" + strings.Repeat("../", 5000) + begin + end, http.StatusNotFound},
+		"a huge limit":            {"GET /api/locks?limit=9223372036854775808" + begin + end, http.StatusOK},
+		"a negative limit":        {"GET /api/locks?limit=-9223372036854775808" + begin + end, http.StatusOK},
+		"a huge id":               {post(`{"id":9223372036854775808}`), http.StatusBadRequest},
+		"a number without an end": {post(`{"id":1e999999}`), http.StatusBadRequest},
+		"JSON that is deep":       {post(strings.Repeat("[", 30_000)), http.StatusBadRequest},
+		"a long body":             {post(strings.Repeat(" ", mostBody+1)), http.StatusBadRequest},
+		"many ranges":             {"GET /app.js" + begin + "Range: bytes=0-" + strings.Repeat(",0-", 5000) + end, http.StatusOK},
+		"a range far behind":      {"GET /app.js" + begin + "Range: bytes=9223372036854775808-" + end, http.StatusRequestedRangeNotSatisfiable},
+		"OPTIONS of the server":   {"OPTIONS *" + begin + end, http.StatusForbidden},
+		"TRACE":                   {"TRACE /" + begin + end, http.StatusForbidden},
+		"CONNECT":                 {"CONNECT localhost:1" + begin + end, http.StatusNotFound},
+		"HTTP/2":                  {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", http.StatusMisdirectedRequest},
+		"two lengths":             {"POST /api/unlock" + begin + "Content-Length: 1\r\nContent-Length: 2" + end + "ab", http.StatusBadRequest},
+		"a length of 2^63":        {"POST /api/unlock" + begin + "Content-Length: 9223372036854775808" + end, http.StatusBadRequest},
+	} {
+		conn := w.connections(1, c.request, false)[0]
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		if response.StatusCode != c.status {
+			t.Errorf("%s: %d, want %d", what, response.StatusCode, c.status)
+		}
 	}
 }

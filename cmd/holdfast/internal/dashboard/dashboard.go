@@ -125,8 +125,8 @@ func newServer(ctx context.Context, o *observer) *http.Server {
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: mostHeaders,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
-		ConnState:      newCrowd().note,
-		ErrorLog:       log.New(lines(o.Log), "", 0),
+		ConnState:      newCrowd().note, DisableGeneralOptionsHandler: true,
+		ErrorLog: log.New(lines(o.Log), "", 0),
 	}
 }
 
