@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/runner"
 	"github.com/holdfast-go/holdfast/goredisdriver"
@@ -114,7 +115,7 @@ func (c *runCommand) Run(s streams, redis redisFlags) error {
 			return exit.Because(exit.Usage, "%w", err)
 		}
 	}
-	rdb := target.Client(target.Dial)
+	rdb := target.Client(connect.Bounded(target.Dial))
 	err = runner.Run(config, goredisdriver.New(rdb))
 	_ = rdb.Close() // the program ends with it
 	return err

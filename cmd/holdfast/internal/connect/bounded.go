@@ -32,7 +32,7 @@ var (
 // 512 MB there, and SCAN, HSCAN and PUBSUB CHANNELS return texts whole. A text longer than [MaxText] arrives with that length, and ends
 // with a digest of what was left out, so two texts rarely become the same. An array of more than a million elements fails the read.
 //
-// A connection with it is for reading locks: it is useless for INFO.
+// A connection with it is for locks: it is useless for INFO.
 func Bounded(dial Dial) Dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
