@@ -72,7 +72,9 @@ func TestLongNames(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for line := range strings.Lines(got.out) {
-		var l struct{ Name string }
+		var l struct {
+			Name string `json:"name"`
+		}
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatal(err)
 		}
@@ -85,8 +87,14 @@ func TestLongNames(t *testing.T) {
 		line string
 		code int
 	}{
-		{"show value", 0}, {"show owner", 65}, {"wait --wait 0 value", 75}, {"wait --wait 0 owner", 65}, {"run --try owner -- true", 75}, {"run --try value -- true", 75},
-		{"unlock --force -y owner", 65}, {"unlock --force -y value", 0},
+		{"show value", 0},
+		{"show owner", 65},
+		{"wait --wait 0 value", 75},
+		{"wait --wait 0 owner", 65},
+		{"run --try owner -- true", 75},
+		{"run --try value -- true", 75},
+		{"unlock --force -y owner", 65},
+		{"unlock --force -y value", 0},
 	} {
 		if got := ends(t, holdfast(t, url, strings.Fields(c.line)...)); got.code != c.code || len(got.out) > 1000 || len(got.said) > 1000 {
 			t.Errorf("%s: exit code %d, want %d; %d bytes, and %.1000s", c.line, got.code, c.code, len(got.out), got.said)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -21,6 +22,8 @@ const (
 	headerBuffer = 4096
 	// digestSize is how many hexadecimal digits of a digest a shortened text ends with.
 	digestSize = 16
+	// texts and arrays are what the lines begin with that have a length.
+	texts, arrays = "$=!", "*%~>|"
 )
 
 var (
@@ -99,9 +102,9 @@ func (c *boundedConn) next() error {
 	c.out = append(c.out[:0], line...)
 	size, err := strconv.ParseInt(string(bytes.TrimSpace(line[1:])), 10, 64)
 	switch kind := line[0]; {
-	case kind == '$' || kind == '=' || kind == '!': // texts
+	case strings.IndexByte(texts, kind) >= 0:
 		c.text(kind, size, err)
-	case (kind == '*' || kind == '%' || kind == '~' || kind == '>' || kind == '|') && (err != nil || size > maxElements):
+	case strings.IndexByte(arrays, kind) >= 0 && (err != nil || size > maxElements):
 		return errElements
 	}
 	return nil

@@ -185,6 +185,7 @@ func TestOddRequests(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
+		_ = response.Body.Close()
 		if response.StatusCode != c.status {
 			t.Errorf("%s: %d, want %d", what, response.StatusCode, c.status)
 		}
