@@ -146,8 +146,8 @@ func TestRules(t *testing.T) {
 		},
 		"looking only": {
 			func(u *User) { u.Kinds, u.Names, u.Look = nil, nil, true },
-			all + " +exists +getrange +hget +hlen +hmget +hscan +llen +lrange +pttl +pubsub|numsub +time +type +zcount +zrange +zrangebyscore " +
-				"+dbsize +hkeys +hstrlen +pubsub|channels +scan +subscribe +unsubscribe +ping &redisson_* %R~*",
+			all + " +exists +getrange +hget +hlen +hmget +hscan +hstrlen +llen +lrange +pttl +pubsub|numsub +time +type +zcount +zrange +zrangebyscore " +
+				"+dbsize +hkeys +pubsub|channels +scan +subscribe +unsubscribe +ping &redisson_* %R~*",
 		},
 	} {
 		u := User{Names: []string{"a"}, Kinds: []Kind{kind}, Clients: []string{GoRedis}}

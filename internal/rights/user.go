@@ -8,8 +8,8 @@ import (
 
 // The commands of the tool that look at locks. All of them need those of Show.
 var (
-	Show = of("EXISTS GETRANGE HGET HLEN HMGET HSCAN LLEN LRANGE PTTL PUBSUB|NUMSUB TIME TYPE ZCOUNT ZRANGE ZRANGEBYSCORE", "", "")
-	List = of("DBSIZE HKEYS HSTRLEN PUBSUB|CHANNELS SCAN", "", "") // ls, watch and dashboard
+	Show = of("EXISTS GETRANGE HGET HLEN HMGET HSCAN HSTRLEN LLEN LRANGE PTTL PUBSUB|NUMSUB TIME TYPE ZCOUNT ZRANGE ZRANGEBYSCORE", "", "")
+	List = of("DBSIZE HKEYS PUBSUB|CHANNELS SCAN", "", "") // ls, watch and dashboard
 	Wait = of("SUBSCRIBE UNSUBSCRIBE", "", "")
 )
 

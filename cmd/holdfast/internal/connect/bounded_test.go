@@ -19,18 +19,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// said is a connection on which a server says something.
-type said struct {
+// spoken is a connection on which a server says something.
+type spoken struct {
 	net.Conn
 	io.Reader
 }
 
-func (s said) Read(p []byte) (int, error) { return s.Reader.Read(p) }
+func (s spoken) Read(p []byte) (int, error) { return s.Reader.Read(p) }
 
 // readBounded returns what arrives of a reply.
 func readBounded(t *testing.T, r io.Reader) (string, error) {
 	t.Helper()
-	conn, err := Bounded(func(context.Context, string, string) (net.Conn, error) { return said{Reader: r}, nil })(t.Context(), "", "")
+	conn, err := Bounded(func(context.Context, string, string) (net.Conn, error) { return spoken{Reader: r}, nil })(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
