@@ -51,6 +51,9 @@ var (
 	fairGrants = of("PUBSUB|NUMSUB ZCOUNT", asksKey, granted)
 	// Identity are the rights to a client's own record, and to those of the clients that hold locks.
 	Identity = of("DEL HDEL HGET HSET PEXPIRE TIME", "holdfast_client:TENANT*", "")
+	// Replicas are the rights that WithReplicaAck needs. By them rueidis and valkey-go also tell a primary from a replica, before Redis
+	// 7.0 and without EVAL.
+	Replicas = of("WAIT", "", "")
 	expiry   = of("DEL PERSIST PEXPIRE", "", "")
 )
 

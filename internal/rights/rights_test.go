@@ -44,6 +44,7 @@ func TestACLDocument(t *testing.T) {
 			"| `wait` | those of `show`, " + code(Wait.Commands) + " |\n",
 		"| " + code(shown(Identity.Keys)) + ", and " + code(Identity.Commands) + " on it |",
 		"`Expire` and `Delete` need " + code(Kinds[10].Expiry.Commands) + " besides",
+		"`WithReplicaAck` needs " + code(Replicas.Commands) + " besides",
 	} {
 		if !strings.Contains(page, part) {
 			t.Errorf("docs/acl.md should have\n%s", part)
@@ -110,7 +111,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	kind := Kind{Rights: of("EVAL PUBLISH", nameKey, mutexChannel), Waiting: of("PUBSUB|NUMSUB", asksKey, granted)}
 	const (
-		commands = " +del +hdel +hget +hset +pexpire +time"
+		commands = " +del +hdel +hget +hset +pexpire +time +wait"
 		keys     = " ~a ~holdfast_asks:{a} ~holdfast_client:*"
 		channels = " &redisson_lock__channel:{a} &holdfast_granted:*"
 		all      = "resetkeys resetchannels clearselectors -@all"

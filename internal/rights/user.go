@@ -37,7 +37,7 @@ type User struct {
 func (u User) Rules() []string {
 	var all Rights
 	for _, k := range u.Kinds {
-		rights := k.And(k.Waiting).And(k.Expiry).And(Identity).On(u.Server)
+		rights := k.And(k.Waiting).And(k.Expiry).And(Identity).And(Replicas).On(u.Server)
 		for _, name := range u.Names {
 			all = all.And(rights.For(name, u.Tenant))
 		}

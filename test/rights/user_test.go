@@ -57,7 +57,22 @@ func TestUserWithoutEval(t *testing.T) {
 	lives(t, []*redistest.Server{s}, admin, rights.User{NoEval: true})
 }
 
-// TestUserOnCluster does the same on a cluster.
+// TestUserMeetsAReplica has a user without EVAL learn that a server is a replica: rueidisdriver asks it so.
+func TestUserMeetsAReplica(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	name := kit.Fresh()
+	kit.Pasted(t, []*redistest.Server{s}, rights.User{Names: []string{name}, Kinds: []rights.Kind{of(kit.MutexKind)}, NoEval: true}, name, rights.Rueidis)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: name, Password: "pw", Protocol: 2})
+	defer rdb.Close()
+	kit.OK(t, rdb.Do(background, "WAIT", 0, 1).Err())
+	s.Cli(t, "REPLICAOF", "127.0.0.1", "1")
+	if err := rdb.Do(background, "WAIT", 0, 1).Err(); err == nil || !strings.Contains(err.Error(), "WAIT cannot be used with replica") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestUserOnCluster does what TestUser does, on a cluster.
 func TestUserOnCluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 3, 0)
@@ -83,11 +98,14 @@ func lives(t *testing.T, nodes []*redistest.Server, admin *kit.Platform, u right
 			}
 		})
 	})
+	asks := []string{"client", "client|setinfo"} // who they are, and go-redis asks for notifications
+	if u.NoEval {
+		asks = append(asks, "eval") // whether a server is a primary: rueidis in doubt, before it asks by WAIT
+	}
 	for _, node := range nodes {
 		lines := kit.Lines(node.Cli(t, "ACL", "LOG", "1000"))
 		for i, line := range lines {
-			// Clients say who they are by CLIENT SETINFO, and go-redis asks a server for notifications.
-			if line == "object" && lines[i+1] != "client" && lines[i+1] != "client|setinfo" {
+			if line == "object" && !slices.Contains(asks, lines[i+1]) {
 				t.Errorf("refused: %s", lines[i-1:min(i+8, len(lines))])
 			}
 		}
@@ -111,6 +129,7 @@ var ofNames = []struct {
 	{rights.Exactly("l\r\nFLUSHALL"), []string{"l\r\nFLUSHALL"}, []string{"l"}},
 	{rights.Exactly("\x00\xff\x1b[2J\u202e"), []string{"\x00\xff\x1b[2J\u202e"}, []string{"\xff\x1b[2J\u202e"}},
 	{rights.Exactly("grün {tag}:1"), []string{"grün {tag}:1"}, []string{"grün {tag}:2", "{tag}:1"}},
+	{rights.Exactly("rw"), []string{"rw"}, []string{"{rw}:x", "rw:x"}}, // of read holds only the keys of such
 	{rights.Exactly("-x"), []string{"-x"}, []string{"x"}},
 	{rights.Matching("orders:*"), []string{"orders:1", "orders:", "orders:a b"}, []string{"order", "xorders:1"}},
 	{rights.Matching("o*[1]?"), []string{"o[1]?", "o-2-[1]?"}, []string{"o1x", "o[1]x"}},
