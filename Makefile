@@ -217,7 +217,7 @@ ALL_neighbours := Test
 SHORT_servers := TestConformance TestMutexOptions TestSemaphoreConformance TestWritesRefused
 SHORT_topology := TestCluster$$
 SHORT_rights := TestACLPing
-SHORT_neighbours := TestNeighbour
+SHORT_neighbours := TestNeighbour TestTenants TestForgedGrants
 WAITING_HERE := TestConformance/^mutex$$ TestConformance/^reader$$ TestHoldsOfProcessesDoNotOverlap
 SHORT_DRIVERS := TestServers/^Single$$ TestServers/^Cluster$$/^default$$
 # valkeydriver is made of rueidisdriver, so each server tries one of them.

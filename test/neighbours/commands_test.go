@@ -63,7 +63,9 @@ func (w *town) sendAll(t *testing.T, name string) {
 	}
 	// Of several keys one is ours.
 	for _, args := range [][]any{
-		{"DEL", "theirs:x", name}, {"EXISTS", "theirs:x", name}, {"UNLINK", "theirs:x", name},
+		{"DEL", "theirs:x", name},
+		{"EXISTS", "theirs:x", name},
+		{"UNLINK", "theirs:x", name},
 		{"EVAL", "return 1", 2, "theirs:x", name},
 		{"EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", 2, "theirs:x", name},
 	} {

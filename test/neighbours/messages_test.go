@@ -2,9 +2,13 @@ package neighbours
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -103,6 +107,31 @@ func TestNeighbourFloodsListeners(t *testing.T) {
 			kit.OK(t, err)
 		}
 	})
+}
+
+// TestNeighbourListensForTheDead: the neighbour listens on the channel of a client that is dead, and still listed. A release grants that client the lock,
+// and the next waiter gets it when the grant ends: here after 6 s, since a machine may stand still for 3 s, which is what clients ask for.
+func TestNeighbourListensForTheDead(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	const dead = "99f17b91-c6cc-889e-88f6-8265bee545cf"
+	holder, waiter := w.ours["go-redis"].Client(t), w.ours["rueidis"].Client(t)
+	h := kit.Must(t)(holder.NewMutex("ours:" + kit.Fresh()).Lock(background))
+	name := h.Name()
+	w.admin.Do(t, name, "ZADD", kit.LineKey(name), "0", dead+":1")
+	until := strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)
+	w.admin.Do(t, name, "HSET", protocol.AsksKey(name), dead+":1", "AAAAAAAAAAAAAAAAAAAAAAAAAA 6000 "+until+" 0")
+	heard := w.theirs.Subscribe(background, "holdfast_granted:"+dead)
+	defer heard.Close()
+	kit.OK(t, kit.ErrOf(heard.Receive(background)))
+	got := make(chan error, 1)
+	go func() { got <- given(waiter.NewMutex(name).Lock(background)) }()
+	kit.WaitFor(t, "the waiter", func() bool { return w.admin.Standing(t, name) == 2 })
+	kit.Unlock(t, h)
+	kit.WaitFor(t, "the grant", func() bool { // the waiter may have to ask before
+		return slices.Equal(w.admin.Do(t, name, "HKEYS", name), []string{dead + ":1"})
+	})
+	kit.OK(t, within(func() error { return <-got }))
 }
 
 // sentinelsChannel is where sentinels tell each other, at the servers that they watch, which server is the primary.

@@ -125,55 +125,64 @@ func TestNeighbourEvicts(t *testing.T) {
 	kit.WantError(t, h.Unlock(), holdfast.ErrLost)
 }
 
-// hoard makes the neighbour ask for 100 MB, and read nothing.
-func (w *town) hoard(t *testing.T) net.Conn {
-	t.Helper()
-	w.succeed(t, "SET", "theirs:big", strings.Repeat("x", 1<<20))
-	conn, err := net.Dial("tcp", w.nodes[0].Addr())
-	kit.OK(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	_, err = io.WriteString(conn, "AUTH theirs pw\r\n"+strings.Repeat("GET theirs:big\r\n", 100))
-	kit.OK(t, err)
-	return conn
+// hoards are ways to fill buffers of the server with 64 MB: replies that nothing reads, and a request that does not end.
+var hoards = map[string]string{
+	"replies": strings.Repeat("GET theirs:big\r\n", 64),
+	"request": "*3\r\n$3\r\nSET\r\n$8\r\ntheirs:x\r\n$100000000\r\n" + strings.Repeat("x", 64<<20),
 }
 
-// TestNeighbourHoards: replies that the neighbour does not read fill the memory. With a bound on them the server closes the neighbour's
-// connection instead.
+// TestNeighbourHoards: buffers of the neighbour's connections fill the memory. With a bound on them the server closes such a connection instead.
 func TestNeighbourHoards(t *testing.T) {
 	t.Parallel()
-	for _, bounded := range []bool{false, true} {
-		t.Run(fmt.Sprint("bounded ", bounded), func(t *testing.T) {
-			t.Parallel()
-			directives := []string{"maxmemory 48mb"}
-			if bounded && !redistest.AtLeast(t, 7, 0) {
-				directives = append(directives, "client-output-buffer-limit normal 16mb 16mb 1") // for each connection
-			} else if bounded {
-				directives = append(directives, "maxmemory-clients 16mb")
-			}
-			w := newTown(t, directives...)
-			all := w.victims(t, []holdfast.ClientOption{holdfast.WithLease(lease)}, "go-redis")
-			conn := w.hoard(t)
-			if bounded {
-				kit.WaitFor(t, "the end of the neighbour's connection", func() bool {
-					_, err := io.WriteString(conn, "PING\r\n")
-					return err != nil
-				})
-				kit.Unlock(t, kit.Must(t)(w.ours["rueidis"].Client(t).NewMutex("ours:"+kit.Fresh()).TryLock(background)))
-			} else {
-				kit.WaitFor(t, "the memory to be full", func() bool {
-					_, err := w.nodes[0].Ask(patience, "SET", "any", "value")
-					return err != nil && strings.Contains(err.Error(), "OOM")
-				})
-				w.wantFull(t)
-				outlived(t, all)
-				kit.OK(t, conn.Close())
-			}
-			w.relieve(t, all)
-		})
+	for what, requests := range hoards {
+		for _, bounded := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, bounded %v", what, bounded), func(t *testing.T) {
+				t.Parallel()
+				directives := []string{"maxmemory 48mb"}
+				if bounded && !redistest.AtLeast(t, 7, 0) { // for each connection
+					directives = append(directives, "client-output-buffer-limit normal 16mb 16mb 1", "client-query-buffer-limit 16mb")
+				} else if bounded {
+					directives = append(directives, "maxmemory-clients 16mb")
+				}
+				w := newTown(t, directives...)
+				all := w.victims(t, []holdfast.ClientOption{holdfast.WithLease(lease)}, "go-redis")
+				w.succeed(t, "SET", "theirs:big", strings.Repeat("x", 1<<20))
+				conn, err := net.Dial("tcp", w.nodes[0].Addr())
+				kit.OK(t, err)
+				defer conn.Close()
+				_, err = io.WriteString(conn, "AUTH theirs pw\r\n"+requests)
+				if bounded {
+					kit.WaitFor(t, "the end of the neighbour's connection", func() bool {
+						_, err := io.WriteString(conn, "PING\r\n")
+						return err != nil
+					})
+					kit.Unlock(t, kit.Must(t)(w.ours["rueidis"].Client(t).NewMutex("ours:"+kit.Fresh()).TryLock(background)))
+				} else {
+					kit.OK(t, err)
+					kit.WaitFor(t, "the memory to be full", func() bool {
+						_, err := w.nodes[0].Ask(patience, "SET", "any", "value")
+						return err != nil && strings.Contains(err.Error(), "OOM")
+					})
+					w.wantFull(t)
+					outlived(t, all)
+					kit.OK(t, conn.Close())
+				}
+				w.relieve(t, all)
+			})
+		}
 	}
 }
 
-// TestNeighbourTakesConnections: the neighbour opens connections until the server refuses more. Our connections stay, so holds are renewed and
+// TestNeighbourScriptMemory: a script may have more in memory than maxmemory allows.
+func TestNeighbourScriptMemory(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "maxmemory 24mb")
+	h := kit.Must(t)(w.ours["go-redis"].Client(t).NewMutex("ours:" + kit.Fresh()).TryLock(background))
+	w.succeed(t, "EVAL", "return #string.rep('x', 64 * 1024 * 1024)", 0)
+	kit.Unlock(t, h)
+}
+
+// TestNeighbourTakesConnections: without even a password, the neighbour opens connections until the server refuses more. Our connections stay, so holds are renewed and
 // released, and waiters get their locks; a new client fails with an error that says why.
 func TestNeighbourTakesConnections(t *testing.T) {
 	t.Parallel()
@@ -186,7 +195,7 @@ func TestNeighbourTakesConnections(t *testing.T) {
 		kit.OK(t, err)
 		defer conn.Close()
 		conns = append(conns, conn)
-		_, err = io.WriteString(conn, "AUTH theirs pw\r\n")
+		_, err = io.WriteString(conn, "PING\r\n")
 		reply := make([]byte, 64)
 		n, readErr := conn.Read(reply)
 		full = err != nil || readErr != nil || strings.Contains(string(reply[:n]), "max number of clients")

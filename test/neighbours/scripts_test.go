@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -15,10 +14,10 @@ import (
 // scripts compute the same as before.
 func TestNeighbourScripts(t *testing.T) {
 	t.Parallel()
-	if !redistest.AtLeast(t, 7, 0) {
-		return // see TestNeighbourScriptsBefore7
-	}
 	w := newTown(t)
+	if !w.isolatesScripts() {
+		return // see TestNeighbourReplacesScripts
+	}
 	w.besieged(t, func(t *testing.T, _ []*victim) {
 		for _, script := range []string{
 			"redis = nil", "redis.call = function() return 1 end", "KEYS = {'ours:x'}", "string.format = nil", "math.min = nil", "table = nil",
@@ -38,16 +37,22 @@ func TestNeighbourScripts(t *testing.T) {
 	w.besieged(t, func(*testing.T, []*victim) {})
 }
 
-// TestNeighbourScriptsBefore7: before Redis 7.0, and 6.2.7, the scripts of all users share their globals (CVE-2022-24735). A neighbour that
-// may use EVAL can make our scripts execute its code, with our rights. docs/security.md: do not share such a server.
-func TestNeighbourScriptsBefore7(t *testing.T) {
+// isolatesScripts reports whether the server keeps a script from replacing the globals of all others.
+func (w *town) isolatesScripts() bool { return w.do("EVAL", "return setfenv and 1", 0) != nil }
+
+// TestNeighbourReplacesScripts: on some servers a script can replace the globals of all others (CVE-2022-24735). There a neighbour makes our scripts
+// execute its code, with our rights. docs/security.md: do not share such a server.
+func TestNeighbourReplacesScripts(t *testing.T) {
 	t.Parallel()
-	if redistest.AtLeast(t, 6, 2) {
-		return
-	}
 	w := newTown(t)
-	w.succeed(t, "EVAL", "local call = redis.call redis.call = function(...) call('SET', 'ours:theirs', 'theirs') return call(...) end return 1", 0)
-	_ = given(w.ours["go-redis"].Client(t).NewMutex("ours:" + kit.Fresh()).TryLock(background))
+	if w.isolatesScripts() {
+		return // see TestNeighbourScripts
+	}
+	w.succeed(t, "EVAL", `local theirs, call = {}, redis.call
+		function theirs.call(...) call('SET', 'ours:theirs', '1') return call(...) end
+		setfenv(0, setmetatable({redis = setmetatable(theirs, {__index = redis})}, {__index = _G}))
+		return 1`, 0)
+	kit.Unlock(t, kit.Must(t)(w.ours["go-redis"].Client(t).NewMutex("ours:"+kit.Fresh()).TryLock(background)))
 	if got := w.admin.Do(t, "", "EXISTS", "ours:theirs")[0]; got != "1" {
 		t.Error("our script did not execute the code of the neighbour")
 	}
@@ -68,7 +73,10 @@ func TestNeighbourHangs(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			w := newTown(t, "lua-time-limit 100")
-			options := []holdfast.ClientOption{holdfast.WithTimeout(limit), holdfast.WithLease(6 * time.Second)}
+			options := []holdfast.ClientOption{holdfast.WithTimeout(limit)}
+			if !c.killable { // the holds are to end
+				options = append(options, holdfast.WithLease(lease))
+			}
 			all := w.victims(t, options)
 			hung := make(chan error, 1)
 			go func() { hung <- w.neighbourHangs(c.script) }()
