@@ -168,6 +168,7 @@ var Checks = []Check{
 	{ID: "clients", Worst: Failure, node: clients, Asks: "connections that there are, of `maxclients`, and whether some were refused"},
 	{ID: "blocking", Worst: Warning, node: blocking, Asks: "commands and scripts that kept all others waiting: the slow log, and `INFO commandstats`"},
 	{ID: "script-limit", Worst: Warning, node: scriptLimit, Asks: "`busy-reply-threshold` (`lua-time-limit`): a script that hangs can be killed before leases end"},
+	{ID: "script-isolation", Worst: Warning, primary: scriptIsolation, Asks: "a script of one user cannot replace what the scripts of others call ([security.md](security.md#neighbours))"},
 	{ID: "clock", Worst: Failure, all: clock, Asks: "how far the servers' clocks are from this machine's, and from each other"},
 	{ID: "latency", Worst: Failure, primary: latency, Asks: "how long some hundred `PING` take"},
 	{ID: "scripts", Worst: Failure, all: scripts, Asks: "users without `EVAL`: the [scripts](acl.md#users-without-eval) are loaded, into replicas, too; and whether users of certain keys can run Lua of their own"},

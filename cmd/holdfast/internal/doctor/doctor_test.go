@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"slices"
@@ -110,7 +111,7 @@ func TestHealthy(t *testing.T) {
 	s.nothingWorse(Pass)
 	for _, check := range []string{
 		"reachable", "password", "version", "role", "eviction", "memory", "persistence", "replicas", "min-replicas", "output-buffers", "idle-timeout",
-		"tcp-keepalive", "clients", "script-limit", "scripts", "rights", "locks",
+		"tcp-keepalive", "clients", "script-limit", "script-isolation", "scripts", "rights", "locks",
 	} {
 		s.finds(check, Pass, "")
 	}
@@ -126,6 +127,24 @@ func TestHealthy(t *testing.T) {
 	for _, f := range s.findings {
 		if strings.Contains(f.Found+f.Do, "s3cret") {
 			t.Errorf("it shows a password: %+v", f)
+		}
+	}
+}
+
+// TestScriptIsolation has what servers say of a function that only scripts of some have.
+func TestScriptIsolation(t *testing.T) {
+	t.Parallel()
+	for says, want := range map[string]Severity{
+		"": Warning, // Redis 6.0, Valkey 8.0.1
+		"ERR user_script:1: Script attempted to access nonexistent global variable 'setfenv' script: 379d4274b4, on @user_script:1.": Pass,
+		"NOPERM User limited has no permissions to run the 'eval' command":                                                           Unknown,
+	} {
+		var err error
+		if says != "" {
+			err = errors.New(says)
+		}
+		if found := isolation(err); len(found) != 1 || found[0].Severity != want {
+			t.Errorf("%q: %+v", says, found)
 		}
 	}
 }

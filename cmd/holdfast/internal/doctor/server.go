@@ -461,3 +461,20 @@ func scriptLimit(n *node) findings {
 		return pass("a script that hangs can be killed after %v", limit)
 	}
 }
+
+// scriptIsolation runs a script that uses a function by which scripts of others could be changed. A server that isolates scripts does not have it.
+func scriptIsolation(ctx context.Context, _ *exam, n *node) findings {
+	return isolation(n.client.Do(ctx, "EVAL", "return setfenv and 1", 0).Err())
+}
+
+// isolation interprets the outcome of that script.
+func isolation(err error) findings {
+	switch {
+	case err == nil:
+		return warn("Upgrade the server; until then give EVAL to no user of another tenant.",
+			"any user with EVAL can make the scripts of all others execute its code")
+	case strings.Contains(err.Error(), "nonexistent global variable"):
+		return pass("a script cannot change those of others")
+	}
+	return unknown(fmt.Sprintf("whether a script can change those of others: %v", connect.Explain(err)))
+}
