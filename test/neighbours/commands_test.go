@@ -35,7 +35,7 @@ func TestNeighbourCommandsOnCluster(t *testing.T) {
 // sendAll sends every command about one of our locks.
 func (w *town) sendAll(t *testing.T, name string) {
 	t.Helper()
-	granted := w.documented(t).Commands
+	granted := w.rightsOf(t, "theirs").Commands
 	keys := w.keys(t, name)
 	commands := w.commands(t)
 	if len(commands) < 200 {

@@ -53,28 +53,44 @@ func TestNeighbourImpersonates(t *testing.T) {
 }
 
 // TestNeighbourOfTenant: with rights to a tenant's own grants and identities, the neighbour can neither publish nor hear our grants, nor read or
-// write the identities of our clients.
+// write the identities of our clients. Without EVAL it can run no scripts but those that are loaded, and those only with its own keys.
 func TestNeighbourOfTenant(t *testing.T) {
 	t.Parallel()
-	w := newTenants(t)
-	w.besieged(t, func(t *testing.T, all []*victim) {
-		w.sendAll(t, all[0].name)
-		w.publishAll(t, all)
-		for _, v := range all {
-			key, channel := identityKey(v.holder), grantChannel(v.holder)
-			for _, args := range [][]any{{"HGET", key, "program"}, {"HSET", key, "program", "admin"}, {"DEL", key}, {"SET", key, "x"}} {
-				w.refused(t, args...)
-				w.refused(t, append([]any{"EVAL", "return redis.call(unpack(ARGV))", 0}, args...)...)
-				w.refused(t, append([]any{"EVAL", "return redis.call(unpack(ARGV))", 1, key}, args...)...)
-			}
-			if redistest.AtLeast(t, 6, 2) {
-				w.refused(t, "PUBLISH", channel, "x")
-				w.refused(t, "EVAL", "return redis.call(unpack(ARGV))", 0, "PUBLISH", channel, "x")
-				w.refused(t, "SUBSCRIBE", channel)
-				w.refused(t, "SUBSCRIBE", "holdfast_granted:*")
-			}
-		}
-	})
+	for what, loaded := range map[string]bool{"with EVAL": false, "without EVAL": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newTenants(t, loaded)
+			w.besieged(t, func(t *testing.T, all []*victim) {
+				w.sendAll(t, all[0].name)
+				w.publishAll(t, all)
+				for _, v := range all {
+					w.reachTenant(t, v)
+				}
+				for _, s := range protocol.Every() {
+					if loaded {
+						w.refused(t, "EVALSHA", s.SHA(), 1, all[0].name)
+					}
+				}
+			})
+		})
+	}
+}
+
+// reachTenant tries what only the rights of a tenant refuse.
+func (w *town) reachTenant(t *testing.T, v *victim) {
+	t.Helper()
+	key, channel := identityKey(v.holder), grantChannel(v.holder)
+	for _, args := range [][]any{{"HGET", key, "program"}, {"HSET", key, "program", "admin"}, {"DEL", key}, {"SET", key, "x"}} {
+		w.refused(t, args...)
+		w.refused(t, append([]any{"EVAL", "return redis.call(unpack(ARGV))", 0}, args...)...)
+		w.refused(t, append([]any{"EVAL", "return redis.call(unpack(ARGV))", 1, key}, args...)...)
+	}
+	if redistest.AtLeast(t, 6, 2) {
+		w.refused(t, "PUBLISH", channel, "x")
+		w.refused(t, "EVAL", "return redis.call(unpack(ARGV))", 0, "PUBLISH", channel, "x")
+		w.refused(t, "SUBSCRIBE", channel)
+		w.refused(t, "SUBSCRIBE", "holdfast_granted:*")
+	}
 }
 
 // TestNeighbourTakesIdentities: the neighbour writes values of other types, and large ones, to the keys of our identities. No call fails and no

@@ -33,6 +33,7 @@ type town struct {
 	nodes   []*redistest.Server
 	sharded bool // pub/sub
 	tenants bool // clients have WithTenant, and users only the rights to their own grants and identities
+	loaded  bool // are the scripts, and no user has EVAL
 	admin   *kit.Platform
 	ours    map[string]*kit.Platform // our user, by the name of its Redis client
 	theirs  *redis.Client            // the neighbour's connection to the first node
@@ -53,12 +54,17 @@ func newTown(t *testing.T, directives ...string) *town {
 	})
 }
 
-// newTenants returns a server for clients that have WithTenant.
-func newTenants(t *testing.T) *town {
+// newTenants returns a server for clients that have WithTenant, and for users that have no EVAL if the scripts are loaded.
+func newTenants(t *testing.T, loaded bool) *town {
 	t.Helper()
 	w := newTown(t)
-	w.tenants = true
+	w.tenants, w.loaded = true, loaded
 	w.allow(t)
+	for _, s := range protocol.Every() {
+		if loaded {
+			w.admin.Do(t, "", "SCRIPT", "LOAD", s.Source())
+		}
+	}
 	return w
 }
 
@@ -104,6 +110,9 @@ func (w *town) allow(t *testing.T) {
 func (w *town) rightsOf(t *testing.T, user string) rights.Rights {
 	t.Helper()
 	all := w.documented(t)
+	if w.loaded {
+		all.Commands = slices.DeleteFunc(all.Commands, func(command string) bool { return command == "eval" })
+	}
 	if !w.tenants {
 		return all
 	}
