@@ -12,8 +12,18 @@ func TestSum(t *testing.T) {
 	t.Parallel()
 	const most, least = math.MaxInt64, math.MinInt64
 	for _, c := range [][3]int64{
-		{1, 2, 3}, {-1, 2, 1}, {0, 0, 0}, {most, -1, most - 1}, {least, 1, least + 1}, {most, least, -1},
-		{most, 1, most}, {1, most, most}, {most, most, most}, {least, -1, least}, {-1, least, least}, {least, least, least},
+		{1, 2, 3},
+		{-1, 2, 1},
+		{0, 0, 0},
+		{most, -1, most - 1},
+		{least, 1, least + 1},
+		{most, least, -1},
+		{most, 1, most},
+		{1, most, most},
+		{most, most, most},
+		{least, -1, least},
+		{-1, least, least},
+		{least, least, least},
 	} {
 		if got := Sum(c[0], c[1]); got != c[2] {
 			t.Errorf("%d + %d = %d, want %d", c[0], c[1], got, c[2])

@@ -18,7 +18,6 @@ const (
 	scripts   = "test/scripts"
 	servers   = "test/servers"
 	topology  = "test/topology"
-	rights    = "test/rights"
 	simulated = "robustness"
 )
 
