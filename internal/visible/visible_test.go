@@ -10,16 +10,16 @@ import (
 // TestText has one of each sort of what a terminal obeys or a reader does not see.
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                  "",
-		`orders:42 "a\b" 世界 é e\u0301`:      `orders:42 "a\b" 世界 é e\u0301`,
-		"\x1b[31mred\x1b]0;title\x07":       `\x1b[31mred\x1b]0;title\a`,
-		"a\nb\tc\rd\x00\x7f":                `a\nb\tc\rd\x00\x7f`,
-		"\u0085\u009b":                      `\u0085\u009b`,
-		"\x9b31m\xff":                       `\x9b31m\xff`,
-		"\ufffd":                            "\ufffd", // a character like others
-		"\u202eabc\u202c\u2066\u2069\u200f": `\u202eabc\u202c\u2066\u2069\u200f`,
-		"a\u200bb\u2060c\u2028d\ufeff":      `a\u200bb\u2060c\u2028d\ufeff`,
-		"a\u3164\u115f\u1160\uffa0":         `a\u3164\u115f\u1160\uffa0`,
+		"": "",
+		"orders:42 \"a\\b\" \u4e16\u754c é e\u0301":       "orders:42 \"a\\b\" \u4e16\u754c é e\u0301",
+		"\x1b[31mred\x1b]0;title\x07":                     `\x1b[31mred\x1b]0;title\a`,
+		"a\nb\tc\rd\x00\x7f":                              `a\nb\tc\rd\x00\x7f`,
+		"\u0085\u009b":                                    `\u0085\u009b`,
+		"\x9b31m\xff":                                     `\x9b31m\xff`,
+		"\ufffd":                                          "\ufffd", // a character like others
+		"\u202eabc\u202c\u2066\u2069\u200f":               `\u202eabc\u202c\u2066\u2069\u200f`,
+		"a\u200bb\u2060c\u2028d\ufeff":                    `a\u200bb\u2060c\u2028d\ufeff`,
+		"a\u3164\u115f\u1160\uffa0":                       `a\u3164\u115f\u1160\uffa0`,
 		"a\u034f\u17b4\u180b\u180f\ufe00\ufe0f\U000e0100": `a\u034f\u17b4\u180b\u180f\ufe00\ufe0f\U000e0100`,
 		"\U000e0001\U000e0061\U000e0fff":                  `\U000e0001\U000e0061\U000e0fff`,
 		"\ufff9\ufff0\u2065\u00ad\u061c\u00a0\u3000":      `\ufff9\ufff0\u2065\u00ad\u061c\u00a0\u3000`,

@@ -14,7 +14,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	for ttl, want := range map[time.Duration]time.Duration{
 		time.Millisecond: time.Millisecond + leastSleep, time.Hour: longestSleep, 0: longestSleep, holdfast.NoExpiry: longestSleep,
-		math.MaxInt64 - 1: longestSleep, math.MaxInt64 - time.Duration(time.Millisecond): longestSleep,
+		math.MaxInt64 - 1: longestSleep, math.MaxInt64 - time.Millisecond: longestSleep,
 	} {
 		if got := pause(survey.Lock{Kind: survey.RW, TTL: ttl}); got != want {
 			t.Errorf("%v: %v, want %v", ttl, got, want)

@@ -100,7 +100,7 @@ func TestPipeWithoutWriter(t *testing.T) {
 func TestFilesThatAreNone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	make := func(name, text string) string {
+	file := func(name, text string) string {
 		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -123,11 +123,11 @@ func TestFilesThatAreNone(t *testing.T) {
 		"-":                                      "/dev/stdin is",
 		"/dev/zero":                              "is longer than 1024 KiB",
 		"/dev/null":                              "has no password in its first line",
-		make("empty", ""):                        "has no password in its first line",
-		make("blank", " \nx"):                    "has no password in its first line",
-		make("long", strings.Repeat("x", 3<<20)): "is longer than 1024 KiB",
-		make("lines", "pw\n"+strings.Repeat("x\n", 1<<20)): "is longer than 1024 KiB",
-		make("nul", "a\x00b"):                              "has an invisible character",
+		file("empty", ""):                        "has no password in its first line",
+		file("blank", " \nx"):                    "has no password in its first line",
+		file("long", strings.Repeat("x", 3<<20)): "is longer than 1024 KiB",
+		file("lines", "pw\n"+strings.Repeat("x\n", 1<<20)): "is longer than 1024 KiB",
+		file("nul", "a\x00b"):                              "has an invisible character",
 	} {
 		for _, o := range []Options{
 			{URL: "redis://h", Password: Password{File: name}}, {URL: "redis+sentinel://h/m", SentinelPassword: Password{File: name}},

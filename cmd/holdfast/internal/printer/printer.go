@@ -12,6 +12,7 @@ package printer
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -45,9 +46,9 @@ func (p *Printer) Err() error {
 func (p *Printer) Write(part []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := append(p.begun, part...)
+	text := slices.Concat(p.begun, part)
 	whole := len(text) - unfinished(text)
-	p.begun = append([]byte(nil), text[whole:]...)
+	p.begun = text[whole:]
 	if err := p.write(p.text.Map(string(text[:whole]), layout)); err != nil {
 		return 0, err
 	}

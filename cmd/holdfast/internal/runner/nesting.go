@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // The environment variables by which a command knows its lock.
@@ -64,22 +65,32 @@ func claimed(getenv func(name string) string) (c claim, err error) {
 	case len(missing) > 0:
 		return wrong(strings.Join(set, ", ") + " without " + strings.Join(missing, ", "))
 	}
-	c = claim{lock: values[lockVariable], owner: values[ownerVariable], permit: values[permitVariable]}
-	if c.runner, err = strconv.Atoi(values[runnerVariable]); err != nil || c.runner < 1 || c.runner > math.MaxInt32 || strconv.Itoa(c.runner) != values[runnerVariable] {
+	runner, isProcess := positive(values[runnerVariable], math.MaxInt32)
+	token, isToken := positive(values[tokenVariable], 1<<53-1)
+	c = claim{values[lockVariable], values[ownerVariable], values[permitVariable], token, int(runner)}
+	switch {
+	case !isProcess:
 		return wrong(runnerVariable + " is no process number")
-	}
-	if _, err := holdfast.ParseOwner(c.owner); err != nil {
+	case !isOwner(c.owner):
 		return wrong(ownerVariable + " is no owner")
-	}
-	if _, err := holdfast.ParseOwner(c.permit); c.permit != "" && (err != nil || strings.Contains(c.permit, ":")) {
+	case c.permit != "" && (!isOwner(c.permit) || strings.Contains(c.permit, ":")):
 		return wrong(permitVariable + " is no id of a permit")
-	}
-	if text := values[tokenVariable]; text != "" {
-		if c.token, err = strconv.ParseInt(text, 10, 64); err != nil || c.token < 1 || c.token >= 1<<53 || strconv.FormatInt(c.token, 10) != text {
-			return wrong(tokenVariable + " is no fencing token")
-		}
+	case values[tokenVariable] != "" && !isToken:
+		return wrong(tokenVariable + " is no fencing token")
 	}
 	return c, nil
+}
+
+// positive reads a number from 1 to most, as a run writes it.
+func positive(text string, most int64) (n int64, ok bool) {
+	n, ok = protocol.Integer(text)
+	return n, ok && 1 <= n && n <= most
+}
+
+// isOwner reports whether a text is an owner, or the id of a permit.
+func isOwner(text string) bool {
+	_, err := holdfast.ParseOwner(text)
+	return err == nil
 }
 
 // environment returns the variables of the claim.

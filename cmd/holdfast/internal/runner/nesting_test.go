@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -40,10 +41,7 @@ func TestClaimed(t *testing.T) {
 		tokenVariable:  {"x", "0", "-1", "1e3", "nan", "+1", "01", "9007199254740992", "9223372036854775808"},
 	} {
 		for _, value := range values {
-			environment := map[string]string{}
-			for each, as := range good {
-				environment[each] = as
-			}
+			environment := maps.Clone(good)
 			environment[name] = value
 			checkClaim(t, environment, false)
 		}
