@@ -23,7 +23,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// mode is that of a file in an archive: the program is all that is run.
+// mode returns the mode of a file in an archive. Only the program is executable.
 func mode(name string) fs.FileMode {
 	if base := path.Base(name); base == "holdfast" || base == "holdfast.exe" {
 		return 0o755
@@ -31,7 +31,7 @@ func mode(name string) fs.FileMode {
 	return 0o644
 }
 
-// The names of files of a release end so: archives, bills of materials, and the image with its digest.
+// Suffixes of the files of a release: archives, bills of materials, the image and its digest.
 const (
 	packed = ".tar.gz"
 	zipped = ".zip"
@@ -40,11 +40,12 @@ const (
 	digest = "_image.digest"
 )
 
+// isArchive reports whether unpack can read a file.
 func isArchive(name string) bool {
 	return strings.HasSuffix(name, packed) || strings.HasSuffix(name, zipped) || strings.HasSuffix(name, imaged)
 }
 
-// targetOf is the system that an archive is for, by its name.
+// targetOf returns the system in the name of an archive.
 func targetOf(name string) (t target, ok bool) {
 	stem := strings.TrimSuffix(strings.TrimSuffix(name, zipped), packed)
 	parts := strings.Split(stem, "_")
@@ -59,7 +60,7 @@ func writeFile(path string, content []byte) error {
 	return os.WriteFile(path, content, 0o644) //nolint:gosec // for all to read, in the directory that was asked for
 }
 
-// packTar is an archive of tar, of which each file has the same date.
+// packTar returns a tar archive. All its files have the same date.
 func packTar(texts []text, date time.Time) ([]byte, error) {
 	var all bytes.Buffer
 	archive := tar.NewWriter(&all)
@@ -78,7 +79,7 @@ func packTar(texts []text, date time.Time) ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// compress is gzip, without a name or a date.
+// compress returns gzip data, with neither name nor date in its header.
 func compress(content []byte) ([]byte, error) {
 	var all bytes.Buffer
 	w, err := gzip.NewWriterLevel(&all, gzip.BestCompression)
@@ -94,7 +95,7 @@ func compress(content []byte) ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// packZip is an archive of zip, of which each file has the same date.
+// packZip returns a zip archive. All its files have the same date.
 func packZip(texts []text, date time.Time) ([]byte, error) {
 	var all bytes.Buffer
 	archive := zip.NewWriter(&all)
@@ -115,7 +116,7 @@ func packZip(texts []text, date time.Time) ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// unpack is what an archive has in it.
+// unpack returns the files in an archive. It writes none of them to disk.
 func unpack(path string) ([]text, error) {
 	content, err := os.ReadFile(path) //nolint:gosec // in the directory that was asked for
 	if err != nil {
@@ -147,6 +148,7 @@ func unpack(path string) ([]text, error) {
 	}
 }
 
+// unpackZip returns the files in a zip archive.
 func unpackZip(content []byte) ([]text, error) {
 	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
@@ -180,8 +182,8 @@ func writeChecksums(dir string) error {
 	return writeFile(filepath.Join(dir, checksums), []byte(sums.String()))
 }
 
-// materials is the bill of materials of a program, in the JSON of CycloneDX 1.6: the modules that the linker says are
-// in it.
+// materials returns the bill of materials of a program, as CycloneDX 1.6 JSON. It lists the modules that the linker
+// recorded.
 func materials(info *buildinfo.BuildInfo, program []byte, date time.Time) ([]byte, error) {
 	sum := sha256.Sum256(program)
 	main := component(info.Main.Path, info.Main.Version, hex.EncodeToString(sum[:]))

@@ -51,7 +51,7 @@ type builder struct {
 	work    string    // a directory for what is not kept
 	dir     string
 	env     []string
-	images  []platform // what the image has, of the systems that are built
+	images  []platform // the image's architectures, as far as they are built
 }
 
 // build builds the tool for some systems into a new directory: archives with the licences of
@@ -125,8 +125,8 @@ func (b *builder) prepare(ctx context.Context) error {
 	return os.MkdirAll(b.dir, 0o755) //nolint:gosec // for all to read
 }
 
-// environment is this program's without what could change a build: the settings of Go, but for where it is and
-// what it caches, of cgo, and of the tool.
+// environment returns this process's environment without the variables that could change a build: those of Go, cgo and
+// the tool. Variables that only locate Go, its cache and its credentials stay.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -161,8 +161,8 @@ type binary struct {
 	info *buildinfo.BuildInfo
 }
 
-// compile builds the tool for a system, as go install does by its version. It compares what that was built of with
-// go.sum, before anything runs it.
+// compile builds the tool for a system, as go install does by its version. It compares the modules in it with go.sum
+// before anything runs it: the proxy is not trusted.
 func (b *builder) compile(ctx context.Context, t target) (binary, error) {
 	in := ours + "/" + tool + "/internal/cli"
 	env := append(slices.Clone(b.env), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0")
@@ -183,14 +183,14 @@ func (b *builder) compile(ctx context.Context, t target) (binary, error) {
 	if err != nil {
 		return binary{}, err
 	}
-	// The one compresses what the other has compiled.
+	// This process compresses the archives, and its Go may do that differently.
 	if built, here := goVersion(info.GoVersion), goVersion(runtime.Version()); built != here {
 		return binary{}, fmt.Errorf("the go on the PATH is %s, and this program is built with %s", built, here)
 	}
 	return binary{path, info}, errors.Join(b.checkSums(info), checkStatic(path, t))
 }
 
-// goVersion is a version of Go without its experiments.
+// goVersion cuts the experiments off a version of Go.
 func goVersion(of string) string {
 	number, _, _ := strings.Cut(of, " ")
 	return number

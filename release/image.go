@@ -12,31 +12,31 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// platform is what the image has for one architecture: the files of its archive.
+// platform holds the files of the image for one architecture, those of its archive.
 type platform struct {
 	arch  string
 	texts []text
 }
 
-// layout is an image on disk (https://specs.opencontainers.org/image-spec/image-layout/): a file for each blob, named by
+// layout is an OCI image layout (https://specs.opencontainers.org/image-spec/image-layout/): one file per blob, named by
 // its digest.
 type layout struct{ files []text }
 
-// blob adds a file, and describes it.
+// blob adds a blob and returns its descriptor.
 func (l *layout) blob(mediaType string, content []byte) oci.Descriptor {
 	sum := godigest.FromBytes(content)
 	l.files = append(l.files, text{oci.ImageBlobsDir + "/" + sum.Algorithm().String() + "/" + sum.Encoded(), content})
 	return oci.Descriptor{MediaType: mediaType, Digest: sum, Size: int64(len(content))}
 }
 
-// json adds a file of JSON, and describes it.
+// json adds a JSON blob and returns its descriptor.
 func (l *layout) json(mediaType string, value any) (oci.Descriptor, error) {
 	content, err := json.Marshal(value)
 	return l.blob(mediaType, content), err
 }
 
-// writeImage writes an image of the tool for Linux, which has nothing else but certificates and licences, and a file with
-// its digest. It is built on no other image.
+// writeImage writes the image for Linux and a file with its digest. The image contains only the tool, certificates and
+// licences, and has no base image.
 func (b *builder) writeImage() error {
 	if len(b.images) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (b *builder) writeImage() error {
 		}
 		index.Manifests = append(index.Manifests, manifest)
 	}
-	// The digest of a manifest for all architectures is that of the image.
+	// The digest of the index names the image for all architectures.
 	image, err := all.json(oci.MediaTypeImageIndex, index)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (b *builder) writeImage() error {
 	return writeFile(base+imaged, archive)
 }
 
-// imageFor adds the image for one architecture to a layout, and describes it.
+// imageFor adds the image for one architecture to a layout and returns its descriptor.
 func (b *builder) imageFor(all *layout, p platform) (oci.Descriptor, error) {
 	layer, err := packTar(b.inImage(p), b.date)
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *builder) imageFor(all *layout, p platform) (oci.Descriptor, error) {
 	return manifest, err
 }
 
-// inImage are the files of the image, the program first.
+// inImage returns the files of the image.
 func (b *builder) inImage(p platform) []text {
 	files := []text{{"usr/local/bin/holdfast", p.texts[0].content}, {"etc/ssl/certs/ca-certificates.crt", certificates()}}
 	for _, t := range p.texts {
@@ -125,8 +125,8 @@ func (b *builder) inImage(p platform) []text {
 	return files
 }
 
-// certificates are the authorities that Mozilla trusts, but for those that it trusts under conditions: a
-// file cannot carry these.
+// certificates returns the root certificates that Mozilla trusts, in PEM. It omits those that Mozilla trusts under conditions,
+// because PEM cannot express these.
 func certificates() []byte {
 	var all []byte
 	for root := range bundle.Roots() {

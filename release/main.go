@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// directories is how many arguments a command has after the version.
+// directories maps each command to the number of its arguments after the version.
 var directories = map[string]int{"pin": 0, "check": 0, "make": 1, "build": 1, "image": 1, "verify": 1}
 
 func run(ctx context.Context, args []string) error {

@@ -272,19 +272,19 @@ func (r released) checkChanges(t *testing.T) {
 		"bill of materials": {flip(bill), bill + " is not the file that was signed"},
 		"image":             {flip("holdfast_v0.9.0_image.tar"), "holdfast_v0.9.0_image.tar is not the file that was signed"},
 		"digest":            {flip("holdfast_v0.9.0_image.digest"), "holdfast_v0.9.0_image.digest is not the file that was signed"},
-		"checksums":         {flip(checksums), "SHA256SUMS: the signature is by no key of release/allowed_signers, or of another text"},
-		"signature":         {flip(signature), "SHA256SUMS: the signature is by no key"},
+		"checksums":         {flip(checksums), "SHA256SUMS: the signature is not by a key in release/allowed_signers, or the text has changed"},
+		"signature":         {flip(signature), "SHA256SUMS: the signature is not by a key"},
 		"no signature":      {func(t *testing.T, dir string) { remove(t, dir, signature) }, "SHA256SUMS is not signed"},
 		"no archive":        {func(t *testing.T, dir string) { remove(t, dir, archive) }, archive + ": no such file"},
 		"one more file":     {func(t *testing.T, dir string) { write(t, "run me", dir, "install.sh") }, "install.sh is not in SHA256SUMS"},
 		"another key": {func(t *testing.T, dir string) {
 			flip(archive)(t, dir)
 			resign(t, dir, other)
-		}, "SHA256SUMS: the signature is by no key"},
+		}, "SHA256SUMS: the signature is not by a key"},
 		"signed for another purpose": {func(t *testing.T, dir string) {
 			remove(t, dir, signature)
 			command(t, dir, nil, "ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", r.key, checksums)
-		}, "SHA256SUMS: the signature is by no key"},
+		}, "SHA256SUMS: the signature is not by a key"},
 		"another version": {func(t *testing.T, dir string) {
 			if err := os.Rename(filepath.Join(dir, "holdfast_v0.9.0_image.digest"), filepath.Join(dir, "holdfast_v0.8.0_image.digest")); err != nil {
 				t.Fatal(err)

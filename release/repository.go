@@ -183,7 +183,7 @@ func (r *repository) commit(ctx context.Context) (hash, date string, err error) 
 	return hash, date, nil
 }
 
-// clean is commit, and fails if anything is not committed.
+// clean returns the same as commit. It fails if there are uncommitted changes.
 func (r *repository) clean(ctx context.Context) (hash, date string, err error) {
 	changed, err := r.changed(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (r *repository) clean(ctx context.Context) (hash, date string, err error) {
 	return r.commit(ctx)
 }
 
-// changed says what is not committed, whatever the configuration of git hides.
+// changed lists uncommitted changes, including files that git is configured to hide.
 func (r *repository) changed(ctx context.Context) (string, error) {
 	out, err := git(ctx, r.dir, "status", "--porcelain", "--untracked-files=all")
 	return strings.TrimRight(out, "\n"), err
@@ -206,13 +206,13 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return gitWith(ctx, dir, "", args...)
 }
 
-// gitWith is git with a standard input.
+// gitWith runs git with a standard input.
 func gitWith(ctx context.Context, dir, input string, args ...string) (string, error) {
 	return output(ctx, dir, append(os.Environ(), "TZ=UTC", "GIT_NO_REPLACE_OBJECTS=1"), input, "git", args...)
 }
 
 // output runs a command with a standard input and returns what it prints. A nil environment is this program's.
-// The error has what the command says of a failure.
+// The error includes the command's standard error.
 func output(ctx context.Context, dir string, env []string, input, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git, ssh-keygen, go, and what go has built
 	cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(input)

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// A release is signed by SSH keys, since whoever has git and OpenSSH can verify that: one mechanism for tags
-// and files, without a keyring, a service or the internet. GPG needs a keyring and its web of trust, minisign is
-// on few machines and signs no tags, sigstore needs the internet and an account.
+// Releases are signed with SSH keys: git and OpenSSH, which most machines have, verify both tags and files, offline and
+// without a keyring. GPG needs a keyring and a web of trust, minisign signs no tags and is rarely installed, sigstore needs the
+// internet and an account.
 
 const (
-	// signers is the file, below the repository's directory, that lists the keys of releases, as ssh-keygen -Y
-	// verify and git's gpg.ssh.allowedSignersFile read it. The owner commits it.
+	// signers is the path of the allowed-signers file in the repository, for ssh-keygen -Y verify and git's
+	// gpg.ssh.allowedSignersFile. The owner commits it.
 	signers = "release/allowed_signers"
-	// signedBy is the principal of those keys.
+	// signedBy is the principal in that file.
 	signedBy = "holdfast-releases"
 
-	// The namespaces of the signatures: a signature of a file is none of a tag.
+	// Namespaces: the signature of a file is not valid for a tag.
 	ofFile = "file"
 	ofTag  = "git"
 
@@ -36,7 +36,7 @@ It names an SSH key of yours: the private half, or the public half (.pub) if ssh
 key is only ever read by ssh-keygen. CONTRIBUTING.md, "A release", says how to make one; make release-dry-run builds without
 signing or tagging`)
 
-// checkKey says why a release cannot be signed by a key, if it cannot: it signs, and verifies that.
+// checkKey fails if a key cannot sign a release. To find out, it signs a text and verifies the signature.
 func (r *repository) checkKey(ctx context.Context, key string) error {
 	if key == "" {
 		return errNoKey
@@ -68,7 +68,7 @@ func (r *repository) checkKey(ctx context.Context, key string) error {
 	return errors.Join(wrong...)
 }
 
-// checkPlace fails if a key is no file, or in the repository, from where it could be published.
+// checkPlace fails if a key is not a file, or is in the repository, where it could be published.
 func (r *repository) checkPlace(key string) error {
 	path, err := filepath.Abs(key)
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *repository) checkPlace(key string) error {
 	return nil
 }
 
-// fingerprint is that of a key, such as SHA256:….
+// fingerprint returns the fingerprint of a key, such as SHA256:….
 func fingerprint(ctx context.Context, key string) (string, error) {
 	out, err := output(ctx, "", nil, "", "ssh-keygen", "-l", "-f", key)
 	if err != nil {
@@ -105,8 +105,8 @@ func fingerprint(ctx context.Context, key string) (string, error) {
 
 func (r *repository) signersFile() string { return filepath.Join(r.dir, filepath.FromSlash(signers)) }
 
-// sign signs a text, and verifies that as others will. ssh-keygen reads the key, and asks at the terminal
-// for what it needs: a passphrase, or a touch of the token.
+// sign signs a text and verifies the signature. Only ssh-keygen reads the key; it asks for a passphrase, or for a touch of the
+// token, at the terminal.
 func (r *repository) sign(ctx context.Context, key, namespace, text string) (string, error) {
 	cmd := exec.CommandContext(ctx, "ssh-keygen", "-q", "-Y", "sign", "-n", namespace, "-f", key) //nolint:gosec // a path of the user's
 	cmd.Stdin, cmd.Stderr = strings.NewReader(text), os.Stderr
@@ -121,7 +121,7 @@ func (r *repository) sign(ctx context.Context, key, namespace, text string) (str
 	return signed.String(), nil
 }
 
-// verifySignature fails unless a signature of a text is by a key that signs releases.
+// verifySignature fails unless a key in the allowed-signers file has signed a text.
 func (r *repository) verifySignature(ctx context.Context, namespace, text, signature string) (err error) {
 	file, err := os.CreateTemp("", "holdfast-signature-")
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *repository) verifySignature(ctx context.Context, namespace, text, signa
 	}
 	_, err = output(ctx, r.dir, nil, text, "ssh-keygen", "-Y", "verify", "-f", r.signersFile(), "-I", signedBy, "-n", namespace, "-s", file.Name())
 	if err != nil {
-		return fmt.Errorf("the signature is by no key of %s, or of another text: %w", signers, err)
+		return fmt.Errorf("the signature is not by a key in %s, or the text has changed: %w", signers, err)
 	}
 	return nil
 }
@@ -152,8 +152,7 @@ func (r *repository) signChecksums(ctx context.Context, dir, key string) error {
 	return writeFile(filepath.Join(dir, signature), []byte(signed))
 }
 
-// tag tags a commit, once for each published module, and signs each tag: with all tags, or none. It returns
-// their names.
+// tag creates a signed tag of a commit for each published module, and returns their names. It creates all tags or none.
 func (r *repository) tag(ctx context.Context, version, commit, key string) ([]string, error) {
 	tagger, err := git(ctx, r.dir, "var", "GIT_COMMITTER_IDENT")
 	if err != nil {
@@ -179,13 +178,13 @@ func (r *repository) tag(ctx context.Context, version, commit, key string) ([]st
 	return names, err
 }
 
-// tagHeader is how a tag of a commit begins, up to its tagger.
+// tagHeader returns the beginning of a tag object, up to the name of the tagger.
 func tagHeader(name, commit string) string {
 	return "object " + commit + "\ntype commit\ntag " + name + "\ntagger "
 }
 
-// verifyTag fails unless a tag is signed, and says itself that it has this name and is of this commit. git verify-tag alone
-// accepts a signed tag under another name, so that an old release could pass for a new one.
+// verifyTag fails unless a tag is signed, and its signed text names this tag and this commit. git verify-tag does not compare
+// the name: it accepts the signed tag of an old release under the name of a new one.
 func (r *repository) verifyTag(ctx context.Context, name, commit string) error {
 	kind, err := git(ctx, r.dir, "cat-file", "-t", "refs/tags/"+name)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestKey(t *testing.T) {
 	}
 	refused(filepath.Join(t.TempDir(), "none"), "RELEASE_KEY", "no such file")
 	refused(t.TempDir(), "RELEASE_KEY")
-	refused(other, "the signature is by no key of release/allowed_signers", "SECURITY.md does not have the fingerprint of the key that signs, SHA256:")
+	refused(other, "the signature is not by a key in release/allowed_signers", "SECURITY.md does not have the fingerprint of the key that signs, SHA256:")
 
 	// ssh-keygen would wait for somebody to write.
 	pipe := filepath.Join(t.TempDir(), "pipe")
@@ -56,11 +56,11 @@ func TestKey(t *testing.T) {
 	// A key that signs other things alone signs no release.
 	for _, namespaces := range []string{"git", "file", "ssh"} {
 		write(t, strings.Replace(read(t, repo.dir, signers), "git,file", namespaces, 1), repo.dir, signers)
-		refused(key, "the signature is by no key of release/allowed_signers")
+		refused(key, "the signature is not by a key in release/allowed_signers")
 		write(t, strings.Replace(read(t, repo.dir, signers), `"`+namespaces+`"`, `"git,file"`, 1), repo.dir, signers)
 	}
 	write(t, strings.Replace(read(t, repo.dir, signers), signedBy, "somebody-else", 1), repo.dir, signers)
-	refused(key, "the signature is by no key of release/allowed_signers")
+	refused(key, "the signature is not by a key in release/allowed_signers")
 }
 
 // TestTags verifies those that a release has, with git, too, and finds each one that is none of them.
@@ -109,7 +109,7 @@ func TestTags(t *testing.T) {
 	point(made(unsigned))
 	refused("the tag v0.3.0 has no signature of an SSH key")
 	point(made(strings.Replace(text, "holdfast v0.3.0\n", "holdfast v0.3.1\n", 1)))
-	refused("the tag v0.3.0: the signature is by no key of release/allowed_signers, or of another text")
+	refused("the tag v0.3.0: the signature is not by a key in release/allowed_signers, or the text has changed")
 	point("refs/tags/goredisdriver/" + version)
 	refused(`its signed text says "object ` + hash + `\ntype commit\ntag goredisdriver/v0.3.0"`)
 	announced := read(t, repo.dir, signers)
@@ -120,7 +120,7 @@ func TestTags(t *testing.T) {
 	}
 	write(t, announced, repo.dir, signers)
 	point(made(unsigned + signed))
-	refused("the tag v0.3.0: the signature is by no key of release/allowed_signers")
+	refused("the tag v0.3.0: the signature is not by a key in release/allowed_signers")
 	command(t, repo.dir, nil, "git", "tag", "-d", version)
 	refused("there is no tag v0.3.0")
 

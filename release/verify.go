@@ -18,7 +18,7 @@ import (
 )
 
 // make makes a release: it checks the tree, builds it into a new directory, signs the checksums, verifies the
-// directory as others will, and tags the commit.
+// directory and tags the commit.
 func (r *repository) make(ctx context.Context, version, dir, key string, targets []target) error {
 	if err := r.check(ctx, version, key); err != nil {
 		return err
@@ -56,8 +56,8 @@ the signatures are verified; nothing is pushed. To publish, upload %s, and
 	return nil
 }
 
-// verify verifies a release in a directory: the tags, the signature, the checksums, the bills of materials. Then it builds the
-// release again, and compares each file. The commit of the version must be checked out.
+// verify verifies a release in a directory: its tags, signature, checksums and bills of materials. Then it builds the
+// release again and compares each file. The commit of the version must be checked out.
 func (r *repository) verify(ctx context.Context, version, dir string) (err error) {
 	commit, date, err := r.clean(ctx)
 	if err != nil {
@@ -93,14 +93,14 @@ func (r *repository) verify(ctx context.Context, version, dir string) (err error
 	return nil
 }
 
-// builtFor says for which systems a release is built, and with which Go.
+// builtFor holds the systems of a release, and the version of Go that built it.
 type builtFor struct {
 	targets []target
 	with    string
 }
 
-// verifyFiles verifies the files of a release: that SHA256SUMS is signed, and lists each file with its checksum, and
-// that each archive has its bill of materials. It reads nothing of an archive that is not signed.
+// verifyFiles verifies the signature of SHA256SUMS, the checksum of each file, and the bill of materials of each archive. It
+// reads no archive before its checksum is verified.
 func (r *repository) verifyFiles(ctx context.Context, version, dir, date string) (builtFor, error) {
 	var built builtFor
 	sums, err := readFile(filepath.Join(dir, checksums))
@@ -139,8 +139,8 @@ func (r *repository) verifyFiles(ctx context.Context, version, dir, date string)
 	return built, nil
 }
 
-// verifyChecksums compares the files of a directory with a list, and returns the names in it. What the list does not
-// have may not be there, nor may what belongs to another version: the signature of an old release is good, too.
+// verifyChecksums compares the files of a directory with a list, and returns the names in it. It refuses unlisted files, and
+// files of other versions: an old release has a valid signature as well.
 func verifyChecksums(version, dir, sums string) ([]string, error) {
 	var names []string
 	var wrong []error
@@ -172,7 +172,7 @@ func verifyChecksums(version, dir, sums string) ([]string, error) {
 	return names, errors.Join(wrong...)
 }
 
-// sumOf is the SHA-256 of a file.
+// sumOf returns the SHA-256 of a file.
 func sumOf(path string) (sum string, err error) {
 	if err := regular(path); err != nil {
 		return "", err
@@ -197,7 +197,7 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path) //nolint:gosec // in the directory that was asked for
 }
 
-// regular fails if a path is not that of a file, but of a directory, a pipe, a device: to read these may take for ever.
+// regular fails if a path is a directory, a pipe or a device: a read could block, or never end.
 func regular(path string) error {
 	info, err := os.Stat(path) //nolint:gosec // the paths of a release, and of its key
 	if err == nil && !info.Mode().IsRegular() {
@@ -206,7 +206,7 @@ func regular(path string) error {
 	return err
 }
 
-// verifyMaterials fails unless the bill of materials beside an archive is that of the program in it, whose build it returns.
+// verifyMaterials compares the bill of materials of an archive with the program in the archive, and returns how that was built.
 func verifyMaterials(path string, made time.Time) (*buildinfo.BuildInfo, error) {
 	files, err := unpack(path)
 	if err != nil {
@@ -235,7 +235,8 @@ func verifyMaterials(path string, made time.Time) (*buildinfo.BuildInfo, error) 
 	return info, nil
 }
 
-// compare says how the files of a release differ from those of a second build. It returns how many there are.
+// compare compares the files of a release with those of a second build, and returns their number. The error names each
+// difference.
 func compare(dir, again string) (n int, err error) {
 	var wrong []error
 	entries, err := os.ReadDir(again)
@@ -264,11 +265,11 @@ func compare(dir, again string) (n int, err error) {
 		}
 		wrong = append(wrong, fmt.Errorf("%s: %s", name, how))
 	}
-	// What the second build does not have is not signed, or is no archive: verifyFiles has looked.
+	// A listed file that the second build lacks makes SHA256SUMS differ; verifyFiles has refused unlisted files.
 	return n, errors.Join(wrong...)
 }
 
-// differingFiles says which files differ in two archives that do.
+// differingFiles describes how the files in two archives differ.
 func differingFiles(path, again string) (string, error) {
 	theirs, err := unpack(path)
 	if err != nil {
@@ -298,7 +299,7 @@ func differingFiles(path, again string) (string, error) {
 	return strings.Join(all, "; "), nil
 }
 
-// difference says where a text begins to differ from what it should be: the lines, or for binaries the byte.
+// difference describes the first difference of two texts: the lines, or the byte in binaries.
 func difference(theirs, ours []byte) string {
 	at := 0
 	for at < len(theirs) && at < len(ours) && theirs[at] == ours[at] {
@@ -311,7 +312,7 @@ func difference(theirs, ours []byte) string {
 	return fmt.Sprintf("line %d is %.100q, not %.100q", bytes.Count(ours[:at], []byte("\n"))+1, line(theirs[start:]), line(ours[start:]))
 }
 
-// line is the first line of a text.
+// line returns the first line of a text.
 func line(text []byte) string {
 	first, _, _ := bytes.Cut(text, []byte("\n"))
 	return string(first)
