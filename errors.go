@@ -326,14 +326,20 @@ func (e badTokenError) Error() string {
 
 func (e badTokenError) Unwrap() []error { return []error{ErrOtherKind, e.err} }
 
+// otherKind is the error for a key that is none of the lock's kind.
+func otherKind(err error) error {
+	if strings.Contains(err.Error(), "fencing token") {
+		return badTokenError{err}
+	}
+	return fmt.Errorf("%w; use another name (in Redis, TYPE says what it is): %w", ErrOtherKind, err)
+}
+
 // explained puts what to do before a server's refusal.
 func explained(err error) error {
 	code := call.Code(err)
 	switch {
-	case code == script.WrongType && strings.Contains(err.Error(), "fencing token"):
-		return badTokenError{err}
 	case code == script.WrongType:
-		return fmt.Errorf("%w; use another name (in Redis, TYPE says what it is): %w", ErrOtherKind, err)
+		return otherKind(err)
 	case code == "NOAUTH":
 		return fmt.Errorf("Redis wants a password, so give the Redis client one: %w", err) //nolint:staticcheck // Redis is a name
 	case code == "WRONGPASS":

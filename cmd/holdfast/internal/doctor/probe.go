@@ -164,7 +164,7 @@ func (p *probe) command(name, args string) (line []any) {
 	for part := range strings.SplitSeq(name, "|") {
 		line = append(line, part)
 	}
-	for _, arg := range strings.Fields(args) {
+	for arg := range strings.FieldsSeq(args) {
 		switch arg {
 		case "K":
 			arg = p.name
