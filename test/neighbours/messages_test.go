@@ -1,7 +1,10 @@
 package neighbours
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +46,7 @@ func TestNeighbourMessagesBeforeRights(t *testing.T) {
 	w := newTown(t)
 	w.besieged(t, func(t *testing.T, all []*victim) {
 		for _, v := range all {
-			for _, channel := range append(w.channels(t, v.name), grantChannel(v.holder)) {
+			for _, channel := range append(channelsOf(v.name), grantChannel(v.holder)) {
 				for _, payload := range payloads {
 					w.succeed(t, "PUBLISH", channel, payload)
 				}
@@ -63,7 +66,7 @@ func (w *town) publishAll(t *testing.T, all []*victim) {
 		publish, subscribe = "SPUBLISH", "SSUBSCRIBE"
 	}
 	for _, v := range all {
-		for _, channel := range w.channels(t, v.name) {
+		for _, channel := range channelsOf(v.name) {
 			w.refused(t, publish, channel, "1")
 			w.refused(t, "EVAL", "return redis.call(unpack(ARGV))", 0, publish, channel, "1")
 			w.refused(t, subscribe, channel)
@@ -132,6 +135,36 @@ func TestNeighbourListensForTheDead(t *testing.T) {
 		return slices.Equal(w.admin.Do(t, name, "HKEYS", name), []string{dead + ":1"})
 	})
 	kit.OK(t, within(func() error { return <-got }))
+}
+
+// TestNeighbourTracks: with the right to CLIENT TRACKING, which rueidis wants unless it has DisableCache, the neighbour sees the names of all keys that
+// change.
+func TestNeighbourTracks(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	conn, err := net.Dial("tcp", w.nodes[0].Addr())
+	kit.OK(t, err)
+	defer conn.Close()
+	kit.OK(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	_, err = io.WriteString(conn, "HELLO 3 AUTH theirs pw\r\nCLIENT TRACKING ON BCAST\r\n")
+	kit.OK(t, err)
+	in := bufio.NewReader(conn)
+	seen := func(text string) {
+		t.Helper()
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatalf("it does not see %q: %v", text, err)
+			}
+			if strings.Contains(line, text) {
+				return
+			}
+		}
+	}
+	seen("+OK")
+	h := kit.Must(t)(w.ours["rueidis"].Client(t).NewMutex("ours:" + kit.Fresh()).Lock(background))
+	seen(h.Name())
+	kit.Unlock(t, h)
 }
 
 // sentinelsChannel is where sentinels tell each other, at the servers that they watch, which server is the primary.

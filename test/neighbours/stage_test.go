@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// Two tenants share a server. Each has a user with exactly the rights of docs/acl.md for its own locks: ours are named ours:*,
+// Two tenants share a server. Each has a user with exactly the rights of docs/acl.md to its own locks, as holdfast acl prints them: ours are named ours:*,
 // theirs theirs:*. The tests have the neighbour attack our locks, and assert the effect: none, or the one that docs/security.md
 // documents.
 
@@ -101,29 +100,22 @@ func (w *town) allow(t *testing.T) {
 	t.Helper()
 	for _, node := range w.nodes {
 		for _, user := range []string{"ours", "theirs"} {
-			kit.Allow(t, node, user, w.rightsOf(t, user).Rules(user+":*"))
+			kit.Allow(t, node, user, w.rules(t, user))
 		}
 	}
 }
 
-// rightsOf returns what a user of ours or of theirs may do.
-func (w *town) rightsOf(t *testing.T, user string) rights.Rights {
+// rules are the rights of a user of ours or of theirs to all kinds of locks, through either client, as holdfast acl prints them.
+func (w *town) rules(t *testing.T, user string) []string {
 	t.Helper()
-	all := w.documented(t)
-	if w.loaded {
-		all.Commands = slices.DeleteFunc(all.Commands, func(command string) bool { return command == "eval" })
+	u := rights.User{
+		Names: []string{rights.Matching(user + ":*")}, Kinds: rights.Kinds, NoEval: w.loaded, Clients: []string{rights.GoRedis, rights.Rueidis},
+		Server: rights.Server{Version: kit.Version(t), Cluster: len(w.nodes) > 1},
 	}
-	if !w.tenants {
-		return all
+	if w.tenants {
+		u.Tenant = user
 	}
-	for _, list := range [][]string{all.Keys, all.Channels} {
-		for i, right := range list {
-			if prefix, is := strings.CutSuffix(right, ":*"); is && slices.Contains([]string{"holdfast_granted", "holdfast_client"}, prefix) {
-				list[i] = prefix + ":" + protocol.TenantPrefix(user) + "*"
-			}
-		}
-	}
-	return all
+	return u.Rules()
 }
 
 // neighbour returns one more client of the neighbour, with connections of its own.
@@ -135,56 +127,6 @@ func (w *town) neighbour(t *testing.T) *redis.Client {
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
-}
-
-// code is a right as a page has it.
-var code = regexp.MustCompile("`([^`]+)`")
-
-// documented returns the rights that docs/acl.md gives to a user of all kinds, through either client.
-func (w *town) documented(t *testing.T) (all rights.Rights) {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/acl.md")
-	kit.OK(t, err)
-	items := func(cell string) (items []string) {
-		for _, item := range code.FindAllStringSubmatch(strings.ReplaceAll(cell, `\|`, "|"), -1) {
-			items = append(items, item[1])
-		}
-		return items
-	}
-	rows, inTable := 0, false
-	for line := range strings.Lines(string(page)) {
-		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		switch {
-		case strings.HasSuffix(line, "| commands | keys | channels |\n"):
-			inTable = true
-		case line[0] != '|':
-			inTable = false
-		case inTable && line[1] == ' ' && !strings.HasSuffix(cells[0], map[bool]string{true: "single server", false: "sharded messages"}[w.sharded]):
-			rows++
-			all = all.And(rights.Rights{Commands: items(strings.ToLower(cells[1])), Keys: items(cells[2]), Channels: items(cells[3])})
-		}
-	}
-	if rows < len(kit.Kinds)+4 {
-		t.Fatalf("docs/acl.md has the rights of %d kinds", rows)
-	}
-	for _, more := range kit.ClientRights {
-		all = all.And(more)
-	}
-	all = all.And(rights.Rights{Keys: []string{"holdfast_client:*"}})
-	if len(w.nodes) > 1 {
-		all = all.And(rights.Rights{Commands: []string{"pubsub|shardnumsub", "cluster|slots", "cluster|shards"}})
-		if !redistest.AtLeast(t, 7, 0) {
-			all.Commands = slices.DeleteFunc(all.Commands, func(command string) bool { return command == "cluster|shards" })
-		}
-	}
-	if w.sharded {
-		for i, command := range all.Commands {
-			if slices.Contains([]string{"publish", "subscribe", "unsubscribe"}, command) {
-				all.Commands[i] = "s" + command
-			}
-		}
-	}
-	return all
 }
 
 // do executes a command of the neighbour.
@@ -419,26 +361,27 @@ func (w *town) contents(t *testing.T) map[string]string {
 	return all
 }
 
-// keys returns each key that a lock of a name may have, as docs/acl.md has them, and the identity key of a client.
-func (w *town) keys(t *testing.T, name string) (keys []string) {
-	t.Helper()
-	for _, rule := range (rights.Rights{Keys: w.documented(t).Keys}).Rules(name) {
-		if key := strings.TrimPrefix(rule, "~"); !strings.HasPrefix(key, "holdfast_client:") {
+// keysOf returns each key that a lock of a name may have.
+func keysOf(name string) (keys []string) {
+	for _, k := range rights.Kinds {
+		for _, key := range k.Rights.And(k.Waiting).For(name, "").Keys {
 			keys = append(keys, strings.ReplaceAll(key, "*", "1"))
 		}
 	}
-	return keys
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
-// channels returns each channel on which our clients listen for a lock of a name, but for those of grants.
-func (w *town) channels(t *testing.T, name string) (channels []string) {
-	t.Helper()
-	for _, rule := range (rights.Rights{Channels: w.documented(t).Channels}).Rules(name) {
-		if channel := strings.TrimPrefix(rule, "&"); !strings.HasPrefix(channel, "holdfast_granted:") {
+// channelsOf returns each channel of a lock of a name.
+func channelsOf(name string) (channels []string) {
+	for _, k := range rights.Kinds {
+		for _, channel := range k.Rights.For(name, "").Channels {
 			channels = append(channels, strings.ReplaceAll(channel, "*", "1"))
 		}
 	}
-	return channels
+	channels = append(channels, protocol.GrantChannel("99f17b91-c6cc-889e-88f6-8265bee545cf", name, true))
+	slices.Sort(channels)
+	return slices.Compact(channels)
 }
 
 // grantChannel is where a client listens for grants on a single server.
