@@ -66,14 +66,18 @@ func (f redisFlags) environment(target *connect.Target) []string {
 	if kept, once := target.ReadOnce(f.SentinelPasswordFile); once {
 		f.SentinelPasswordFile, sentinelPassword = "", kept
 	}
-	return []string{
+	environment := []string{
 		"HOLDFAST_REDIS=" + f.Redis,
 		"HOLDFAST_REDIS_PASSWORD_FILE=" + f.PasswordFile, passwordVariable + "=" + password,
 		"HOLDFAST_REDIS_SENTINEL_USER=" + f.SentinelUser,
 		"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=" + f.SentinelPasswordFile, sentinelPasswordVariable + "=" + sentinelPassword,
 		"HOLDFAST_REDIS_TLS_CA=" + f.TLSCA, "HOLDFAST_REDIS_TLS_CERT=" + f.TLSCert, "HOLDFAST_REDIS_TLS_KEY=" + f.TLSKey,
-		"HOLDFAST_REDIS_TLS_SERVER_NAME=" + f.TLSServerName, "HOLDFAST_TENANT=" + target.Tenant(),
+		"HOLDFAST_REDIS_TLS_SERVER_NAME=" + f.TLSServerName,
 	}
+	if tenant := target.Tenant(); tenant != "" { // an empty one is refused
+		environment = append(environment, "HOLDFAST_TENANT="+tenant)
+	}
+	return environment
 }
 
 // given are those of the variables that have a value.
