@@ -57,7 +57,7 @@ func (w *town) fill(t *testing.T) (stop func()) {
 				close(full)
 				full = nil
 			default:
-				time.Sleep(time.Millisecond)
+				time.Sleep(10 * time.Millisecond) // what others free is soon taken
 			}
 		}
 	}()
@@ -163,7 +163,6 @@ func TestNeighbourHoards(t *testing.T) {
 						_, err := w.nodes[0].Ask(patience, "SET", "any", "value")
 						return err != nil && strings.Contains(err.Error(), "OOM")
 					})
-					w.wantFull(t)
 					outlived(t, all)
 					kit.OK(t, conn.Close())
 				}
