@@ -9,7 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/visible"
 )
@@ -64,6 +66,95 @@ func (c *Client) ID() string { return c.made().ID }
 
 // NewOwner returns an owner that nobody else has.
 func (c *Client) NewOwner() Owner { return Owner{c.made().NewOwner()} }
+
+// NewMutex returns the lock of the given name. It does no I/O. The options are [NonReentrant], [Fenced] and [Polling].
+//
+// A name has 1 to 1,024 bytes of any value, also a line break or NUL, as in Redisson. It has no braces; or its first
+// closing brace comes after its first opening one, with at least one byte between, and these bytes choose the cluster
+// slot. With any other name every call returns [ErrInvalid]. The names x and {x} are two locks that share the keys and
+// channels beside them, as in Redisson: the waitlist of a fair mutex, for example, and the held permits of a
+// [PermitSemaphore]. Use one of the two. A client returns ErrInvalid for the one that it meets second, unless it has met
+// hundreds of others in between; two clients get no such error. docs/kinds/mutex.md has more.
+//
+// Waiters of several processes get the lock in the order in which they came, as a rule
+// and not as a promise: one of each stands in a line in Redis, and a release grants the lock
+// to the first. One that is dead is passed over; a process passes the lock on inside for
+// some milliseconds before others have their turn; and who does not stand in line, as
+// Redisson's waiters, has turns in between. Redisson: getLock.
+func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
+	config := kindOptions(options)
+	return &Mutex{lock{config.handle(c, name, mutexTraits, config.mutex(name))}}
+}
+
+// NewFairMutex returns a [Mutex] that is fair: waiters of all processes come first, first served. The options are
+// [NonReentrant] and [Fenced].
+//
+// Lock takes the last place in a line in Redis, which Redisson's waiters share, and keeps it until it is let in or
+// returns. TryLock takes no place, and is refused while others stand in line, even if the lock is free: its [LockedError]
+// then has neither a Holder nor a TTL.
+//
+// A waiter keeps its place by asking every one and a half seconds. After four and a half without an ask (longer behind
+// the first eight of more than 125) it has lost it, and stands at the end if it comes back. Up to two minutes in which
+// Redis answers nobody do not count; but a first ask right after them may be let in before those who wait. A
+// [WithTimeout] beyond 8 s can cost a place.
+//
+// A Mutex of the same name from NewMutex respects the holder but not the line: do not use it beside this one. Redisson:
+// getFairLock, with [NonReentrant] getNonReentrantFairLock.
+func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
+	config := kindOptions(options)
+	return &Mutex{lock{config.handle(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
+}
+
+// NewRWMutex returns the read-write lock of the given name. The options are [WritersFirst], [NonReentrant], which is about
+// each side for itself, and [Fenced], which gives tokens to writers only. Redisson: getReadWriteLock.
+func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
+	config := kindOptions(options)
+	write := protocol.NewWrite(name)
+	write.Fenced, write.TokenTTL, write.WritersFirst = config.fenced, config.tokenTTL, config.writersFirst
+	writer := config.handle(c, name, writeTraits, write)
+	config.fenced = false
+	reader := config.handle(c, name, readTraits, protocol.NewRead(name))
+	writer.mode, reader.mode = ModeWrite, ModeRead
+	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
+}
+
+// NewPermitSemaphore returns the semaphore of the given name. An [UnleasedSemaphore] of the same name would be another
+// thing on the same key. Redisson: getPermitExpirableSemaphore.
+func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
+	s := &PermitSemaphore{object{
+		handle: newHandle(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
+		holders: protocol.PermitsChannel(name),
+	}}
+	s.trySet = s.TrySetPermits
+	s.configure(options)
+	return s
+}
+
+// NewUnleasedSemaphore returns the semaphore of the given name. Redisson: getSemaphore.
+func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *UnleasedSemaphore {
+	s := &UnleasedSemaphore{object{handle: newHandle(c, name, semaphoreTraits, nil), keys: []string{name}}}
+	s.trySet = s.TrySetPermits
+	s.configure(options)
+	return s
+}
+
+// NewLatch returns the latch of the given name. On a cluster the name has no braces, since its channel, as Redisson spells
+// it, would lie in another slot: every call then returns [ErrInvalid]. Redisson: getCountDownLatch.
+func (c *Client) NewLatch(name string) *Latch {
+	own := *latchTraits
+	own.Refusal = func(r script.Reply) error {
+		count, _, err := protocol.ReadCount(r)
+		if err != nil {
+			return &BackendError{Op: "await", Name: name, Err: err}
+		}
+		return lockerr.Problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
+	}
+	l := newHandle(c, name, &own, protocol.Latch{Name: name})
+	if c.engine.Driver.Slotted() && !protocol.LatchFits(name) {
+		l.refuse(invalid("name: %q: with braces in its name, the channel of a latch is in another slot", name))
+	}
+	return &Latch{object{handle: l, keys: []string{name}}}
+}
 
 // Close gives back every hold, ends every call that waits with [ErrClosed], cancels the contexts of the holds with that
 // cause, stops every goroutine and waits for them. The Redis client stays open. It takes no context, like [Hold.Unlock]:
@@ -126,4 +217,18 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 // failed tells the hooks about a failure in the background.
 func (c *Client) failed(l *engine.Lock, owner string, err error) {
 	c.config.hooks.tellFailure(context.Background(), Event{Name: l.Name, Kind: l.Label, owner: Owner{owner}, Err: err, lock: l})
+}
+
+// made returns the client's engine. It panics if the client is a zero value.
+func (c *Client) made() *engine.Engine {
+	if c == nil || c.engine == nil {
+		panic(zeroClient)
+	}
+	return c.engine
+}
+
+// newPermitID returns 16 bytes for a permit: the first of the client's UUID, by which people find out whose it is, and
+// random ones.
+func (c *Client) newPermitID() string {
+	return c.idPrefix + protocol.PermitMark + newID()[protocol.PermitPrefix+len(protocol.PermitMark):]
 }

@@ -2,37 +2,16 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
-	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
-	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // Latch is a count that goes down to zero, for which anybody can wait. Once it is zero it is gone, and can be set anew.
 // Get one from [Client.NewLatch]. Redisson: RCountDownLatch.
 type Latch struct {
 	object
-}
-
-// NewLatch returns the latch of the given name. On a cluster the name has no braces, since its channel, as Redisson spells
-// it, would lie in another slot: every call then returns [ErrInvalid]. Redisson: getCountDownLatch.
-func (c *Client) NewLatch(name string) *Latch {
-	own := *latchTraits
-	own.Refusal = func(r script.Reply) error {
-		count, _, err := protocol.ReadCount(r)
-		if err != nil {
-			return &BackendError{Op: "await", Name: name, Err: err}
-		}
-		return lockerr.Problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
-	}
-	l := newHandle(c, name, &own, protocol.Latch{Name: name})
-	if c.engine.Driver.Slotted() && !protocol.LatchFits(name) {
-		l.refuse(invalid("name: %q: with braces in its name, the channel of a latch is in another slot", name))
-	}
-	return &Latch{object{handle: l, keys: []string{name}}}
 }
 
 var latchTraits = &engine.Traits{Label: "latch", Class: "latch", Shared: true, ReadOnly: true}

@@ -15,25 +15,6 @@ type Mutex struct {
 	lock
 }
 
-// NewMutex returns the lock of the given name. It does no I/O. The options are [NonReentrant], [Fenced] and [Polling].
-//
-// A name has 1 to 1,024 bytes of any value, also a line break or NUL, as in Redisson. It has no braces; or its first
-// closing brace comes after its first opening one, with at least one byte between, and these bytes choose the cluster
-// slot. With any other name every call returns [ErrInvalid]. The names x and {x} are two locks that share the keys and
-// channels beside them, as in Redisson: the waitlist of a fair mutex, for example, and the held permits of a
-// [PermitSemaphore]. Use one of the two. A client returns ErrInvalid for the one that it meets second, unless it has met
-// hundreds of others in between; two clients get no such error. docs/kinds/mutex.md has more.
-//
-// Waiters of several processes get the lock in the order in which they came, as a rule
-// and not as a promise: one of each stands in a line in Redis, and a release grants the lock
-// to the first. One that is dead is passed over; a process passes the lock on inside for
-// some milliseconds before others have their turn; and who does not stand in line, as
-// Redisson's waiters, has turns in between. Redisson: getLock.
-func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
-	config := kindOptions(options)
-	return &Mutex{lock{config.handle(c, name, mutexTraits, config.mutex(name))}}
-}
-
 var mutexTraits = &engine.Traits{Label: "mutex", Class: "mutex", HandsOver: true, Line: true}
 
 // mutex is the protocol of a plain lock with these options.
@@ -41,25 +22,6 @@ func (c *kindConfig) mutex(name string) *protocol.Mutex {
 	m := protocol.NewMutex(name)
 	m.Polling, m.Fenced, m.TokenTTL = c.polling != nil, c.fenced, c.tokenTTL
 	return m
-}
-
-// NewFairMutex returns a [Mutex] that is fair: waiters of all processes come first, first served. The options are
-// [NonReentrant] and [Fenced].
-//
-// Lock takes the last place in a line in Redis, which Redisson's waiters share, and keeps it until it is let in or
-// returns. TryLock takes no place, and is refused while others stand in line, even if the lock is free: its [LockedError]
-// then has neither a Holder nor a TTL.
-//
-// A waiter keeps its place by asking every one and a half seconds. After four and a half without an ask (longer behind
-// the first eight of more than 125) it has lost it, and stands at the end if it comes back. Up to two minutes in which
-// Redis answers nobody do not count; but a first ask right after them may be let in before those who wait. A
-// [WithTimeout] beyond 8 s can cost a place.
-//
-// A Mutex of the same name from NewMutex respects the holder but not the line: do not use it beside this one. Redisson:
-// getFairLock, with [NonReentrant] getNonReentrantFairLock.
-func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
-	config := kindOptions(options)
-	return &Mutex{lock{config.handle(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
 }
 
 var fairTraits = &engine.Traits{Label: "fair", Class: "fair", Line: true, AlwaysStands: true, Registers: true}

@@ -114,12 +114,6 @@ func newID() string {
 	return string(b[:])
 }
 
-// newPermitID returns 16 bytes for a permit: the first of the client's UUID, by which people find out whose it is, and
-// random ones.
-func (c *Client) newPermitID() string {
-	return c.idPrefix + protocol.PermitMark + newID()[protocol.PermitPrefix+len(protocol.PermitMark):]
-}
-
 // newUUID returns a random UUID of version 8, in lower case, which begins as all those of the tenant do. Redisson's are of
 // version 4: the scripts tell by it whose holds they may trust to be renewed in
 // full (see rw.lua), and people, whose lock it is. The first bytes of it are returned apart.

@@ -30,18 +30,6 @@ type PermitSemaphore struct {
 
 var _ Locker = (*PermitSemaphore)(nil)
 
-// NewPermitSemaphore returns the semaphore of the given name. An [UnleasedSemaphore] of the same name would be another
-// thing on the same key. Redisson: getPermitExpirableSemaphore.
-func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
-	s := &PermitSemaphore{object{
-		handle: newHandle(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
-		holders: protocol.PermitsChannel(name),
-	}}
-	s.trySet = s.TrySetPermits
-	s.configure(options)
-	return s
-}
-
 var permitsTraits = &engine.Traits{Label: "permits", Class: "permits", Shared: true, Line: true, Registers: true}
 
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]

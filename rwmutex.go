@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // readRecheck is how often a read hold is seen to, whatever its lease. Redisson's
@@ -35,19 +34,6 @@ type RWMutex struct {
 // [RWMutex.RLocker]. Redisson: RReadWriteLock.readLock.
 type RLocker struct {
 	lock
-}
-
-// NewRWMutex returns the read-write lock of the given name. The options are [WritersFirst], [NonReentrant], which is about
-// each side for itself, and [Fenced], which gives tokens to writers only. Redisson: getReadWriteLock.
-func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
-	config := kindOptions(options)
-	write := protocol.NewWrite(name)
-	write.Fenced, write.TokenTTL, write.WritersFirst = config.fenced, config.tokenTTL, config.writersFirst
-	writer := config.handle(c, name, writeTraits, write)
-	config.fenced = false
-	reader := config.handle(c, name, readTraits, protocol.NewRead(name))
-	writer.mode, reader.mode = ModeWrite, ModeRead
-	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
 
 // The modes in which a read-write lock is held: see [Holder].

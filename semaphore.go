@@ -20,14 +20,6 @@ type UnleasedSemaphore struct {
 	object
 }
 
-// NewUnleasedSemaphore returns the semaphore of the given name. Redisson: getSemaphore.
-func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *UnleasedSemaphore {
-	s := &UnleasedSemaphore{object{handle: newHandle(c, name, semaphoreTraits, nil), keys: []string{name}}}
-	s.trySet = s.TrySetPermits
-	s.configure(options)
-	return s
-}
-
 var semaphoreTraits = &engine.Traits{Label: "semaphore", Class: "semaphore", Shared: true, Registers: true}
 
 // Acquire takes n permits, all or none, and waits until they are available, ctx ends, or [Wait] runs out. Of one process,

@@ -1,7 +1,5 @@
 package holdfast
 
-import "github.com/holdfast-go/holdfast/internal/engine"
-
 // Panic messages of the methods of zero values, which belong to no client.
 const (
 	zeroClient = "holdfast: this Client is a zero value; make one with New"
@@ -9,14 +7,6 @@ const (
 	zeroMulti  = "holdfast: this MultiLock is a zero value; make one with NewMultiLock or NewRedLock"
 	zeroHold   = "holdfast: this Hold is a zero value; make one with Lock or TryLock"
 )
-
-// made returns the client's engine. It panics if the client is a zero value.
-func (c *Client) made() *engine.Engine {
-	if c == nil || c.engine == nil {
-		panic(zeroClient)
-	}
-	return c.engine
-}
 
 // made returns the handle. It panics if the lock is a zero value.
 func (l *handle) made() *handle {

@@ -81,6 +81,12 @@ func (c *Caller) Doubt(key string) time.Duration { return c.clocks.Of(c.Slot(key
 // Slotted reports whether the server has slots.
 func (c *Caller) Slotted() bool { return c.config.Driver.Slotted() }
 
+// Sharded reports whether messages belong to the shard of a slot, as far as the server has said.
+func (c *Caller) Sharded() bool {
+	known := c.publish.known.Load()
+	return known != nil && *known == sharded
+}
+
 // Slot is that of a key, where the server has slots.
 func (c *Caller) Slot(key string) int {
 	if c.config.Driver.Slotted() {

@@ -23,12 +23,6 @@ type question struct {
 	err     error
 }
 
-// Sharded reports whether messages belong to the shard of a slot, as far as the server has said.
-func (c *Caller) Sharded() bool {
-	known := c.publish.known.Load()
-	return known != nil && *known == sharded
-}
-
 // sharded is the command whose messages do.
 const sharded = "SPUBLISH"
 
