@@ -200,7 +200,9 @@ func (q *queued) due(ctx context.Context) bool {
 		if end != pauseTold || later == 0 {
 			return true
 		}
-		q.waiter.RetryAt(time.Now().Add(later), nil)
+		if next := time.Now().Add(later); next.Before(at) { // else whoever repeats the message could keep it asleep
+			q.waiter.RetryAt(next, nil)
+		}
 	}
 }
 

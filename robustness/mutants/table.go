@@ -1292,6 +1292,11 @@ var mutants = []mutant{
 		new: "true",
 	},
 	{
+		name: "line: a message keeps a waiter asleep", in: "queued.due", suite: tests(line, "TestLineR19_RepeatedMessages"),
+		old: "next.Before(at)",
+		new: "true",
+	},
+	{
 		name: "line: all asks have one number", in: "prepare", suite: tests(line, "TestLineR19_ForgedMessages"),
 		old: "rand.Text()",
 		new: `rand.Text()[:0] + "n"`,

@@ -700,6 +700,25 @@ func TestLineR19_ForgedBehindTheTrue(t *testing.T) {
 	})
 }
 
+// Whoever repeats the message to ask in a second, by the name of the ask, which is no secret, does not keep a waiter from asking.
+func TestLineR19_RepeatedMessages(t *testing.T) {
+	everyLine(t, func(s *stage) {
+		h := s.heldByOther()
+		w := s.wait()
+		asks := kit.Count(w.D)
+		began := time.Now()
+		for time.Since(began) < 10*s.asksEvery() {
+			number, _, _ := strings.Cut(s.Do("HGET", kit.AsksKey("x"), w.Field), " ")
+			s.Do("PUBLISH", "holdfast_granted:"+w.C.ID(), number[:13]+" 1000")
+			time.Sleep(s.asksEvery() / 4)
+		}
+		if n := asks.Of("acquire"); n < 8 {
+			s.Errorf("it has asked %d times in the time of 10 asks", n)
+		}
+		s.next(h, w, 0)
+	})
+}
+
 // Those who only wait ask some hundred times a second, all together, and if the lock is given back only the next one asks, if anybody.
 func TestLineOfManyThatWait(t *testing.T) {
 	const processes = 250 // if each of them asked once a second, as the first do, they would ask 250 times a second
