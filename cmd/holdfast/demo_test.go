@@ -127,6 +127,12 @@ func TestDemo(t *testing.T) {
 		cmd.Dir, cmd.Env = "../..", asReleased()
 		play(t, cmd)
 	})
+	t.Run("tenant", func(t *testing.T) { // on a server of its own the demo belongs to none
+		t.Parallel()
+		cmd := holdfast(t, "", "demo", "permits")
+		cmd.Env = append(cmd.Env, "HOLDFAST_TENANT=billing")
+		playShow(t, cmd, shown["permits"])
+	})
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t, redistest.WithPassword("s3cret"))

@@ -57,7 +57,7 @@ func (f redisFlags) options(tenant string) connect.Options {
 }
 
 // environment is what another holdfast needs to use the same Redis, the target of these flags, but for InsecureSkipVerify. A password from a
-// file that it could not read again is in a variable.
+// file that it could not read again is in a variable. Variables without a value are left out: an empty HOLDFAST_TENANT is an error.
 func (f redisFlags) environment(target *connect.Target) []string {
 	password, sentinelPassword := os.Getenv(passwordVariable), os.Getenv(sentinelPasswordVariable)
 	if kept, once := target.ReadOnce(f.PasswordFile); once {
@@ -66,18 +66,14 @@ func (f redisFlags) environment(target *connect.Target) []string {
 	if kept, once := target.ReadOnce(f.SentinelPasswordFile); once {
 		f.SentinelPasswordFile, sentinelPassword = "", kept
 	}
-	environment := []string{
+	return given([]string{
 		"HOLDFAST_REDIS=" + f.Redis,
 		"HOLDFAST_REDIS_PASSWORD_FILE=" + f.PasswordFile, passwordVariable + "=" + password,
 		"HOLDFAST_REDIS_SENTINEL_USER=" + f.SentinelUser,
 		"HOLDFAST_REDIS_SENTINEL_PASSWORD_FILE=" + f.SentinelPasswordFile, sentinelPasswordVariable + "=" + sentinelPassword,
 		"HOLDFAST_REDIS_TLS_CA=" + f.TLSCA, "HOLDFAST_REDIS_TLS_CERT=" + f.TLSCert, "HOLDFAST_REDIS_TLS_KEY=" + f.TLSKey,
-		"HOLDFAST_REDIS_TLS_SERVER_NAME=" + f.TLSServerName,
-	}
-	if tenant := target.Tenant(); tenant != "" { // an empty one is refused
-		environment = append(environment, "HOLDFAST_TENANT="+tenant)
-	}
-	return environment
+		"HOLDFAST_REDIS_TLS_SERVER_NAME=" + f.TLSServerName, "HOLDFAST_TENANT=" + target.Tenant(),
+	})
 }
 
 // given are those of the variables that have a value.
@@ -85,6 +81,14 @@ func given(environment []string) []string {
 	return slices.DeleteFunc(environment, func(entry string) bool {
 		_, value, _ := strings.Cut(entry, "=")
 		return value == ""
+	})
+}
+
+// withoutConnection is an environment without the variables that say which Redis to use.
+func withoutConnection(environment []string) []string {
+	return slices.DeleteFunc(environment, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return strings.HasPrefix(name, "HOLDFAST_REDIS") || name == "HOLDFAST_TENANT"
 	})
 }
 

@@ -110,7 +110,7 @@ func (f redisFlags) holder(target *connect.Target) func(ctx context.Context, kin
 		}
 		command := exec.CommandContext(ctx, self, args...) //nolint:gosec // it runs itself
 		command.Args[0] = "holdfast"
-		command.Env = append(os.Environ(), f.environment(target)...)
+		command.Env = append(withoutConnection(os.Environ()), f.environment(target)...)
 		command.Stderr = os.Stderr
 		return demo.StartHolder(command)
 	}

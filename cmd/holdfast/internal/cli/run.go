@@ -108,7 +108,7 @@ func (c *runCommand) Run(s streams, redis redisFlags) error {
 		Server: target.String(), Log: s.sayf, Conceal: s.conceal, Quiet: c.Quiet, Verbose: c.Verbose,
 	}
 	if c.PassRedis {
-		config.Redis = given(redis.environment(target))
+		config.Redis = redis.environment(target)
 	}
 	if c.JSON != nil { // before anything else is opened, which could have that number
 		if config.Status, err = runner.OpenStatus(*c.JSON); err != nil {
