@@ -55,7 +55,7 @@ func (c *aclCommand) Run(s streams, flags redisFlags) error {
 	if _, err := fmt.Fprintln(s.stdout, user.Line(c.User)); err != nil {
 		return err
 	}
-	s.sayf("a new user has no password; set one with ACL SETUSER %s >PASSWORD", rights.Quoted(c.User))
+	s.sayf("a new user has no password; set one at the prompt of redis-cli (a shell would take the > for its own): ACL SETUSER %s >PASSWORD", rights.Quoted(c.User))
 	if len(user.Kinds) > 0 && user.Tenant != "" && !user.NoEval {
 		s.sayf("with EVAL this user can stop the server for all tenants; --no-eval leaves it out")
 	}
