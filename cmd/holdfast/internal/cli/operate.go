@@ -51,7 +51,8 @@ func reason(err error) string {
 	var backend *holdfast.BackendError
 	switch {
 	case errors.As(err, &lacking):
-		return lacking.Error() + "; holdfast doctor, as that user, says what else is missing, and docs/acl.md what each kind needs"
+		return lacking.Error() + "; holdfast acl --look prints the rights to look at locks; " +
+			"if the user may look at certain names only, give a name or a pattern of these"
 	case errors.As(err, &backend):
 		err = backend.Err
 	}
