@@ -97,12 +97,17 @@ func ofKinds(said findings) (found findings) {
 	return found
 }
 
-const rightsDo = "Give the rights with ACL SETUSER; holdfast acl prints the line, and docs/acl.md has what each kind needs."
+const (
+	rightsDo = "Give the rights with ACL SETUSER; holdfast acl prints the line, and docs/acl.md has what each kind needs."
+	// tenantDo is for a user without the channels of grants. They may be those of a tenant that doctor was not told, or told
+	// wrong: more rights would undo that limit.
+	tenantDo = "If the user is limited to a tenant, name that with --tenant, and give no more rights. Otherwise: " + rightsDo
+)
 
 // judge says which kinds work by their rights. Those that lack the same are one finding.
 func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
 	if p.missing[nameKey] && !each {
-		return fail("If the user may use certain names only, give their beginning with --prefix; "+
+		return fail("If the user may use certain names only, give their beginning: --prefix orders for names such as orders:1; "+
 			"else give it the right with ACL SETUSER.",
 			"this user may not use keys such as %s:…, so no kind can be tried", e.Prefix)
 	}
@@ -114,6 +119,10 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
 	var said, waits findings
 	var idle []string
 	ofLine, _ := p.lacksOf(p.line(), e.Prefix)
+	lineDo := rightsDo
+	if strings.Contains(ofLine, "&") { // a channel
+		lineDo = tenantDo
+	}
 	for _, k := range these {
 		lacks, soft := p.lacksOf(p.needs(k), e.Prefix)
 		f := e.judgeKind(lacks, soft, each || len(n.allowed) == 0)
@@ -122,7 +131,7 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
 		}
 		said = append(said, f.at(k.ID())...)
 		if soft && k.inLine() && ofLine != "" {
-			f = warn(rightsDo, theKinds+": it works, but those who wait do not stand in line: %s", ofLine)
+			f = warn(lineDo, theKinds+": it works, but those who wait do not stand in line: %s", ofLine)
 			waits = append(waits, f.at(k.ID())...)
 		}
 	}

@@ -126,7 +126,13 @@ func TestTenantsRights(t *testing.T) {
 	for tenant, lacks := range map[string]string{
 		"": "&holdfast_granted:*", "sales": "&holdfast_granted:" + protocol.TenantPrefix("sales") + "*",
 	} {
-		as(tenant).finds("rights", Warning, "do not stand in line: this user lacks "+lacks)
+		s := as(tenant)
+		s.finds("rights", Warning, "do not stand in line: this user lacks "+lacks)
+		for _, f := range s.findings {
+			if f.Check == "rights" && f.Severity == Warning && !strings.Contains(f.Do, "--tenant") {
+				t.Errorf("it has more rights given to the user of a tenant: %s", f.Do)
+			}
+		}
 	}
 }
 

@@ -476,5 +476,5 @@ func isolation(err error) findings {
 	case strings.Contains(err.Error(), "nonexistent global variable"):
 		return pass("a script cannot change those of others")
 	}
-	return unknown(fmt.Sprintf("whether a script can change those of others: %v", connect.Explain(err)))
+	return unknown(refusal("EVAL", err))
 }
