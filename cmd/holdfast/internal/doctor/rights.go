@@ -98,10 +98,12 @@ func ofKinds(said findings) (found findings) {
 }
 
 const (
-	rightsDo = "Give the rights with ACL SETUSER; holdfast acl prints the line, and docs/acl.md has what each kind needs."
+	rightsDo = "Give " + theRights
 	// tenantDo is for a user without the channels of grants. They may be those of a tenant that doctor was not told, or told
 	// wrong: more rights would undo that limit.
-	tenantDo = "If the user is limited to a tenant, name that with --tenant, and give no more rights. Otherwise: " + rightsDo
+	tenantDo = "If the user is limited to a tenant, name that with --tenant, and give no more rights; if it is not, give " + theRights
+
+	theRights = "the rights with ACL SETUSER; holdfast acl prints the line, and docs/acl.md has what each kind needs."
 )
 
 // judge says which kinds work by their rights. Those that lack the same are one finding.
