@@ -93,8 +93,8 @@ func (u User) seen() Rights {
 	return all
 }
 
-// Line returns the command that makes the user, or changes its rights, quoted for redis-cli.
-func (u User) Line(name string) string {
+// Command returns the command that makes the user, or changes its rights, quoted for redis-cli.
+func (u User) Command(name string) string {
 	words := slices.Concat([]string{"ACL", "SETUSER", name, "on"}, u.Rules())
 	for i, word := range words {
 		words[i] = Quoted(word)

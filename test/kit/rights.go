@@ -101,7 +101,7 @@ func Pasted(t *testing.T, nodes []*redistest.Server, u rights.User, name, client
 	u.Server.Version = Version(t)
 	var addrs []string
 	for _, node := range nodes {
-		Paste(t, node, u.Line(name), name)
+		Paste(t, node, u.Command(name), name)
 		addrs = append(addrs, node.Addr())
 	}
 	if client == rights.GoRedis {

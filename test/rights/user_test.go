@@ -178,7 +178,7 @@ func TestUserOfTenant(t *testing.T) {
 	own, other := protocol.TenantPrefix("billing"), protocol.TenantPrefix("sales")
 	user := kit.Fresh()
 	u.Server.Version = kit.Version(t)
-	kit.Paste(t, s, u.Line(user), user)
+	kit.Paste(t, s, u.Command(user), user)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: user, Password: "pw", Protocol: 2})
 	defer rdb.Close()
 	refused := func(args ...any) bool {

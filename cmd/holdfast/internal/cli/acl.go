@@ -52,7 +52,7 @@ func (c *aclCommand) Run(s streams, flags redisFlags) error {
 	if err != nil {
 		return &exit.Error{Code: exit.Usage, Err: err}
 	}
-	if _, err := fmt.Fprintln(s.stdout, user.Line(c.User)); err != nil {
+	if _, err := fmt.Fprintln(s.stdout, user.Command(c.User)); err != nil {
 		return err
 	}
 	s.sayf("a new user has no password; set one at the prompt of redis-cli (a shell would take the > for its own): ACL SETUSER %s >PASSWORD", rights.Quoted(c.User))
