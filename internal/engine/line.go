@@ -35,9 +35,9 @@ type line struct {
 
 	mu       sync.Mutex // guards what follows, the channels, and place.message
 	channels map[string]*grants
-	asks     map[string]asked            // what those who stand in line have asked, by its name
-	early    map[string]protocol.Message // those that nobody was waiting for, by number
-	order    [unclaimed]string           // the numbers of early, the oldest at next
+	asks     map[string]asked            // what those who stand in line have asked, by [protocol.AskName]
+	early    map[string]protocol.Message // those that nobody was waiting for, by their Number: of a grant all of it, else the name
+	order    [unclaimed]string           // the keys of early, the oldest at next
 	next     int
 }
 

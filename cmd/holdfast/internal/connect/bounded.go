@@ -53,13 +53,14 @@ func Bounded(dial Dial) Dial {
 	}
 }
 
-// boundedConn is a connection to Redis that shortens replies. Every element of a reply begins with a line, so it needs to know of no nesting:
-// that of a text has its length, and the text follows.
+// boundedConn is a connection to Redis that shortens replies. It keeps no track of nesting: every element of a reply begins with a line, and
+// the line of a text has the length of the text that follows.
 type boundedConn struct {
 	net.Conn
 
 	in *bufio.Reader
-	// What comes next: the bytes of out, then so many as they come in, then so many that are left out.
+	// The reader gets the bytes of out, and then keep bytes of in as they are. After those, remove bytes of in are left out, of which
+	// removed is the digest.
 	out          []byte
 	keep, remove int64
 	removed      maphash.Hash

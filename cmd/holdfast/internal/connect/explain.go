@@ -56,7 +56,7 @@ func (e cutError) Error() string { return e.text }
 
 func (e cutError) Unwrap() error { return e.err }
 
-// notLoaded is what to say of a script that is not loaded, lacksRight of a right that is missing, aClusters of a node of a cluster, and wantsPassword of a password that is missing.
+// Advice for errors, by what is wrong.
 const (
 	notLoaded     = "it does not have the scripts of this version, and its user may not use EVAL; as an administrator, run holdfast scripts load"
 	lacksRight    = "its user lacks a right that the lock needs; holdfast doctor, as that user, says which"

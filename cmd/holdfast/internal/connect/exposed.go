@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// Exposed returns a warning if other users of this machine may read a file with a secret, of which what says what it is; empty if they may not,
-// or if that is not known: the file is a pipe, or the system has other rights than those of Unix.
+// Exposed returns a warning if other users of this machine may read a file with a secret, which it calls by what, such as "password". It
+// returns nothing if they may not, or if that is not known: the file is a pipe, or the system has other rights than those of Unix.
 func Exposed(file, what string) string {
 	const others = 0o044
 	info, err := os.Stat(file)

@@ -35,7 +35,7 @@ type content struct {
 	err  error
 }
 
-// read returns the content of a file, which the errors call by what it is.
+// read returns the content of a file. Errors call it the "what file", such as the password file.
 func (f *files) read(ctx context.Context, name, what string) ([]byte, error) {
 	limit := f.limit
 	if limit == 0 {
@@ -86,7 +86,7 @@ func (f *files) fill(name string, c *content) {
 	close(c.done)
 }
 
-// readFile reads a file with a bound, and reports whether it is none that can be read again.
+// readFile reads a file with a bound, and reports whether it can be read only once.
 func readFile(name string) (text []byte, once bool, err error) {
 	if name == "-" {
 		return nil, false, errors.New("- is not standard input here, but /dev/stdin is")
@@ -119,7 +119,7 @@ func readFile(name string) (text []byte, once bool, err error) {
 	return text, once, nil
 }
 
-// firstLine reads a secret, of which what says what it is, from the first line of a file.
+// firstLine reads a secret from the first line of a file. Errors call the secret by what, such as "password".
 func (f *files) firstLine(ctx context.Context, file, what string) (string, error) {
 	text, err := f.read(ctx, file, what)
 	if err != nil {
@@ -132,14 +132,14 @@ func (f *files) firstLine(ctx context.Context, file, what string) (string, error
 	return line, err
 }
 
-// FirstLine reads a secret, of which what says what it is, from the first line of a file. It takes ten seconds at most, also if the file is
+// FirstLine reads a secret from the first line of a file. Errors call the secret by what, such as "password". It takes ten seconds at most, also if the file is
 // a pipe that nobody writes to, and refuses more than a MiB.
 func FirstLine(file, what string) (string, error) {
 	return new(files).firstLine(context.Background(), file, what)
 }
 
-// ReadOnce returns the password in a file, and true, if it was read and cannot be read again: another process that is to have the password
-// cannot read the file.
+// ReadOnce returns the password in a file, and true, if the file was read and cannot be read again. Then another process that needs the
+// password cannot get it from the file.
 func (t *Target) ReadOnce(file string) (string, bool) {
 	if !t.files.keeps(file) {
 		return "", false

@@ -69,8 +69,8 @@
 // That there is an outer run is what the environment says, and anybody can set that: a stale file of variables, a script, a customer. So the
 // command runs without a hold of its own only if all of this is proven:
 //
-//	the environment is whole     with HOLDFAST_LOCK, HOLDFAST_OWNER and HOLDFAST_RUNNER are set, and well formed, as HOLDFAST_PERMIT and
-//	                             HOLDFAST_TOKEN are if they are set                     otherwise an error (64), whatever the lock
+//	the environment is whole     HOLDFAST_LOCK comes with HOLDFAST_OWNER and HOLDFAST_RUNNER, and each value is one that a run sets, also
+//	                             of HOLDFAST_PERMIT and HOLDFAST_TOKEN                  otherwise an error (64), whatever the lock
 //	it is about this lock        HOLDFAST_LOCK is our name                              otherwise a hold of our own
 //	the outer run lives          HOLDFAST_RUNNER is the process of a run of that name, by its command line
 //	                                                                                    otherwise a hold of our own, and a notice
