@@ -137,7 +137,7 @@ func TestBadUsage(t *testing.T) {
 		"page at a name":      {good, []string{"dashboard", "--listen", "example.com:0"}, "so it wants a token"},
 		"page without port":   {good, []string{"dashboard", "--listen", "127.0.0.1"}, "an address and a port"},
 		"page, short token":   {good, []string{"dashboard", "--token-file", short}, "16 characters at least"},
-		"page, weak token":    {good, []string{"dashboard", "--token-file", weak}, "easy to guess, because its characters follow from those before; make one by: openssl rand -hex 16"},
+		"page, weak token":    {good, []string{"dashboard", "--token-file", weak}, "easy to guess, because it repeats itself or counts on; make one by: openssl rand -hex 16"},
 		"page, no token":      {good, []string{"dashboard", "--token-file", "/dev/null"}, "no token in its first line"},
 		"page, no token file": {good, []string{"dashboard", "--token-file", "/nonexistent/file"}, "the token file cannot be read"},
 		"page, host is URL":   {good, []string{"dashboard", "--host", "https://locks.example.com"}, "not a URL"},

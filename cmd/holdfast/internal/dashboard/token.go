@@ -28,9 +28,9 @@ func CheckToken(token string) error {
 	const remedy = "make one by: openssl rand -hex 16"
 	switch {
 	case utf8.RuneCountInString(token) < shortestToken:
-		return fmt.Errorf("the token is too short; it has %d characters at least; %s", shortestToken, remedy)
+		return fmt.Errorf("the token is too short; it needs %d characters at least; %s", shortestToken, remedy)
 	case fresh(token) < leastFresh:
-		return fmt.Errorf("the token is easy to guess, because its characters follow from those before; %s", remedy)
+		return fmt.Errorf("the token is easy to guess, because it repeats itself or counts on; %s", remedy)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func claimed(getenv func(name string) string) (c claim, err error) {
 		}
 	}
 	wrong := func(is string) (claim, error) {
-		return claim{}, fmt.Errorf("the environment has half of a run around this one: %s; if there is such a run, pass on all that it has set, "+
+		return claim{}, fmt.Errorf("the environment claims a run around this one, incompletely or wrongly: %s; if there is such a run, pass on every variable that it has set, "+
 			"and if there is none, start this one with env -u %s", is, strings.Join(set, " -u "))
 	}
 	switch {
