@@ -59,6 +59,9 @@ func (c *aclCommand) Run(s streams, flags redisFlags) error {
 	if len(user.Kinds) > 0 && user.Tenant != "" && !user.NoEval {
 		s.sayf("with EVAL this user can stop the server for all tenants; --no-eval leaves it out")
 	}
+	if user.Tenant != "" && user.Server.Version == rights.Redis60 {
+		s.sayf("Redis 6.0 has no rights to channels, so users of other tenants can listen and publish on those of this one")
+	}
 	return nil
 }
 
