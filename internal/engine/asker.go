@@ -127,7 +127,7 @@ func (a *asker) ask(args protocol.Acquire) call.Result {
 	}
 	first := args
 	first.Waiting = false // it may still have to queue behind others of this process
-	first.WaitsLater = args.Waiting && a.lock.Line && a.engine.line.hears(a.lock)
+	first.WaitsLater = args.Waiting && a.lock.Line && a.engine.mail.reaches(a.lock)
 	res := a.askBriefly(a.lock.Requests.Acquire(first))
 	a.unknown = append(a.unknown, res.Unknown...)
 	refused := res.Has(script.Refused)
@@ -152,7 +152,7 @@ func (a *asker) triesFirst() bool {
 		return true
 	case a.acquisition != nil && a.acquisition.shares():
 		return false // one asks, and lets the others in
-	case l.Shared && l.Line && a.engine.line.hears(l):
+	case l.Shared && l.Line && a.engine.mail.reaches(l):
 		return a.engine.queues.TriesFirst(l.queueFor("")) // the first stands in line at once; others need not wait for its answer
 	}
 	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))

@@ -11,8 +11,8 @@
 //	acquisition  an asker that acquires a hold, for an owner
 //	queued       an asker that waits in the queue of this process
 //	place        its place in the line in Redis, where the first of each process stands
-//	line         where the client hears that it was granted a lock
-//	grants       one channel of that
+//	mail         what Redis publishes to this client's waiters: a box for each of them
+//	grantChannel one channel of that
 //	account      one owner at one lock
 //	side         one count of an account in Redis; a read-write lock has two
 //	Hold         what was acquired; its caller allocates it
@@ -35,7 +35,7 @@
 // Those who wait for a plain or a read-write lock, or for permits, stand in a line in Redis: of each
 // process, and of each side, the head of its queue. Whoever gives back grants to the first, in the same
 // script, for [protocol.LongestGrant] at most, and publishes the number of that one's last ask on the
-// channel of its client (line.go, protocol/lua/line.lua). Of a read-write lock it is the first writer,
+// channel of its client (mail.go, protocol/lua/line.lua). Of a read-write lock it is the first writer,
 // or the readers before the next writer (protocol/lua/rw.lua); each of them stands for itself here.
 //
 //	outside ──ask, refused──▶ standing ──message──▶ granted
@@ -101,10 +101,10 @@
 //	Engine.mu      the maps of accounts
 //	account.mu     the ledger, both sides, and how their holds have ended; never during I/O
 //
-//	line.mu        the channels, who waits for which number, the word left for a place
+//	mail.mu        the grant channels, whose each request is, and what is put into boxes
 //
 // They are taken in this order, then those of a composite in the root, then those of waitqueue,
-// wakeup, watchdog, presence. The hub's is held when it calls line; line holds its own when it calls
+// wakeup, watchdog, presence. The hub's is held when it calls mail; mail holds its own when it calls
 // no hub. Callbacks run with account.mu held: [Observer], [Hold.WhenEnded].
 //
 // # When calls fail

@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/tasks"
 	"github.com/holdfast-go/holdfast/internal/visible"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
@@ -94,7 +93,7 @@ type Engine struct {
 	watchdog *watchdog.Watchdog[*side, group]
 	hub      *wakeup.Hub
 	queues   *queues
-	line     line
+	mail     mail
 
 	// Draining ends when Drain is called: nothing new is held. Closing ends when Close begins: nothing new is started, and nobody
 	// waits any longer. Life ends when Close has ended: nothing goes on after it.
@@ -133,8 +132,7 @@ func New(config Config) *Engine {
 		Timeout: config.Timeout / 3, Margin: config.Margin,
 	})
 	e.hub = wakeup.New(config.Driver.Listen)
-	e.line.engine, e.line.common = e, protocol.GrantChannel(e.ID, "", false)
-	e.line.channels, e.line.asks, e.line.early = map[string]*grants{}, map[string]asked{}, map[string]protocol.Message{}
+	e.mail = newMail(e.ID, e.Calls.Sharded, e.hub.Join)
 	e.queues = waitqueue.New(func(channel string, q *queue) func() { return e.hub.Join(channel, q).Leave })
 	return e
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"math"
 	"slices"
 	"time"
@@ -223,7 +224,8 @@ func (q *queued) pause(ctx context.Context, until time.Time, early <-chan struct
 	select {
 	case <-early:
 		return pauseWoken
-	case <-q.place.told:
+	case message := <-q.place.box:
+		q.place.note(message)
 		return pauseTold
 	case <-timer.C:
 		return pauseTimedOut
@@ -247,6 +249,24 @@ func (q *queued) try(ctx context.Context) (again bool) {
 	res := q.engine.Calls.Do(ctx, q.request, &q.waiter)
 	q.answered(res)
 	return q.learn(ctx, res)
+}
+
+// prepare makes the request of the next try.
+func (q *queued) prepare() {
+	e, p := q.engine, &q.place
+	if !q.lock.Line && !q.request.IsZero() {
+		return // it may have an id, so it stays what it is
+	}
+	q.args.Number = ""
+	if q.lock.Line && e.mail.reaches(q.lock) {
+		q.args.Number, q.args.Scattered = rand.Text(), e.Calls.Slotted()
+		if p.asks == nil {
+			p.asks = p.room[:0]
+		}
+		p.asks = append(p.asks, ask{q.args.Number, mono.Now()})
+	}
+	q.registered = q.registered || q.args.Number != "" || q.lock.Registers
+	q.request = q.lock.Requests.Acquire(q.args)
 }
 
 // learn notes what a try says about the next one, and gives the try slot back. It reports whether to ask again; if not, the

@@ -1287,8 +1287,8 @@ var mutants = []mutant{
 		new: "number",
 	},
 	{
-		name: "line: the name of an ask is believed to grant it", in: "grants.Hear", suite: tests(line, "TestLineR19_ForgedBehindTheTrue"),
-		old: "!message.Granted || message.Number == a.number",
+		name: "line: the name of an ask is believed to grant it", in: "grantChannel.Hear", suite: tests(line, "TestLineR19_ForgedBehindTheTrue"),
+		old: "!message.Granted || message.Number == to.id",
 		new: "true",
 	},
 	{
@@ -1307,8 +1307,8 @@ var mutants = []mutant{
 		new: "if !q.request.IsZero()",
 	},
 	{
-		name: "line: a message that is early is forgotten", in: "place.join", suite: tests(line, "TestLineRuleEarlyMessage"),
-		old: "p.deliver(message)",
+		name: "line: a message that is early is forgotten", in: "mail.expect", suite: tests(line, "TestLineRuleEarlyMessage"),
+		old: "b.put(message)",
 		new: "_ = message",
 	},
 	{
@@ -1352,9 +1352,9 @@ var mutants = []mutant{
 		new: "s.unconfirmed = false",
 	},
 	{
-		name: "line: a resubscription asks nobody", in: "grants.Hear", suite: tests(line, "TestLineR2_LostMessages"),
-		old: "p.queued.waiter.Notify()",
-		new: "_ = p",
+		name: "line: a resubscription asks nobody", in: "grantChannel.Hear", suite: tests(line, "TestLineR2_LostMessages"),
+		old: "wake()",
+		new: "_ = wake",
 	},
 	{
 		name: "line: the first waits for its message alone", in: "noteRefusal", suite: tests(line, "TestLineR2_LostMessages"),
@@ -1372,8 +1372,8 @@ var mutants = []mutant{
 		new: "true",
 	},
 	{
-		name: "line: who does not listen yet stands there", in: "line.hears", suite: tests(line, "TestLineRuleHearsFirst"),
-		old: "c != nil && c.confirmed",
+		name: "line: who does not listen yet stands there", in: "mail.reaches", suite: tests(line, "TestLineRuleHearsFirst"),
+		old: "c != nil && c.subscribed",
 		new: "c == c",
 	},
 	{
