@@ -1,0 +1,50 @@
+package waiting
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
+)
+
+// Lists says when a refused waiter gets an entry on the waitlist in Redis.
+type Lists uint8
+
+const (
+	// Never is for kinds without a waitlist, and for waiters that poll.
+	Never Lists = iota
+	// IfSubscribed needs a client that receives grant messages.
+	IfSubscribed
+	// Always gives an entry to every waiter. Redis sets the time of the next request, also for a waiter that cannot receive
+	// grant messages.
+	Always
+)
+
+// Policy is how a call waits. It follows from the kind of lock, the call's options and the client's configuration.
+type Policy struct {
+	Lists Lists
+	// Listens reports whether an unlisted waiter subscribes to the release channel. A waiter that polls does not.
+	Listens bool
+	// Registers reports whether Redis keeps something for a refused waiter even if its request has no ID.
+	Registers bool
+	// GrantValid is how long a hold that begins with a grant message is valid, counted from the first send of the request that
+	// was granted; 0 if a hold must not begin with a message. GrantMin is the least time that must be left of it.
+	GrantValid, GrantMin time.Duration
+	// LongestSleep bounds the sleep of a waiter that has no entry.
+	LongestSleep time.Duration
+	// FailurePause is the sleep after a request to which Redis did not reply, and Outage how long a waiter tolerates that.
+	FailurePause, Outage time.Duration
+	// SharesFailureAt is when the waiter has waited long enough to fail together with the head before it.
+	SharesFailureAt mono.Time
+	// ClosesCohortAt is when a reader that waits for a cohort to end sends a request instead; zero: never.
+	ClosesCohortAt mono.Time
+}
+
+// Lore is what a queue has learnt from the replies to its heads. It outlives them.
+type Lore struct {
+	// NotBefore is when the queue stops yielding to others; zero if it does not yield.
+	NotBefore mono.Time
+	// At is when the head sends a request unless it is woken before; zero if no head has had a reply.
+	At mono.Time
+	// InTouch reports whether Redis has replied to a head, or a holder of this process has the lock.
+	InTouch bool
+}

@@ -1,0 +1,301 @@
+package waiting
+
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
+)
+
+// State is the state of a wait. The package documentation draws them.
+type State uint8
+
+// The states. Granted and those after it are final.
+const (
+	Behind State = iota
+	HoldingBack
+	Due
+	Requesting
+	Asleep
+	Granted
+	HandedOff
+	Over
+)
+
+// Request is a request with an ID.
+type Request struct {
+	ID   string
+	sent mono.Time // the first attempt
+}
+
+// Wait is the wait of one call. It belongs to one goroutine. Make it with [New] or [Begun].
+type Wait struct {
+	policy     Policy
+	state      State
+	at         mono.Time // Behind, HoldingBack, Asleep: when Timer is due; zero: never
+	requests   []Request // whose messages count: the last one that was refused, and later ones
+	send       Send      // Requesting: the request under way
+	granted    mono.Time // when the request was sent that a message has granted; zero: none
+	listed     bool      // it had an entry when it was refused last
+	beside     bool      // and listens on the release channel as well
+	drops      uint8     // how often it has lost its entry; 2: or more often
+	away       mono.Time // when the first request failed after the last reply; zero: none
+	inTouch    bool      // Redis has replied to the call, or refused it for a reason that passes
+	registered bool      // a request was sent that leaves something in Redis if it is refused
+	refused    bool      // a request was
+}
+
+// New begins a wait in the queue. InTouch reports whether Redis has replied to the call before.
+func New(p Policy, inTouch bool) Wait {
+	return Wait{policy: p, at: p.ClosesCohortAt, inTouch: inTouch}
+}
+
+// Begun begins a wait whose first request was sent already, from the head of the queue with the try slot taken: a request with an
+// ID, or a plain one if id is empty.
+func Begun(p Policy, id string, sent mono.Time) Wait {
+	w := Wait{policy: p}
+	w.request(id != "")
+	if id != "" {
+		w.Sent(id, sent)
+	}
+	return w
+}
+
+// State returns the current state.
+func (w *Wait) State() State { return w.state }
+
+// Until returns when the runner is to report Timer; zero if it is not.
+func (w *Wait) Until() mono.Time { return w.at }
+
+// Sent notes the ID of a request [WithID] before its first attempt is sent.
+func (w *Wait) Sent(id string, now mono.Time) {
+	w.requests = append(w.requests, Request{id, now})
+}
+
+// GrantSent returns when the request was sent from which the deadline of the hold counts, if a grant message began it; zero if a
+// reply did.
+func (w *Wait) GrantSent() mono.Time { return w.granted }
+
+// LeaveDue reports whether Redis may keep an entry, a reservation or a grant for the waiter, so that a leave request is due once
+// the owner holds nothing on this side. InDoubt reports whether an attempt of the call may still take effect, or may have.
+func (w *Wait) LeaveDue(inDoubt bool) bool {
+	return w.registered && (inDoubt || w.refused && w.state != Granted)
+}
+
+// On changes the state after an event, and returns what to do. Lore is that of the queue at the moment. The documentation of the
+// package lists what every event does in every state.
+func (w *Wait) On(now mono.Time, e Event, lore Lore) Do {
+	switch w.state {
+	case Requesting:
+		return w.replied(now, e, lore)
+	case Behind, HoldingBack, Due, Asleep:
+		switch e := e.(type) {
+		case Received:
+			return w.abandon(HandedOff)
+		case Ended:
+			return w.abandon(Over)
+		case Grant:
+			return w.grant(now, e, lore)
+		default:
+			return w.await(now, e, lore)
+		}
+	default:
+		return Do{}
+	}
+}
+
+// await handles what a waiter waits for before its next request.
+func (w *Wait) await(now mono.Time, e Event, lore Lore) Do {
+	switch e := e.(type) {
+	case Head:
+		if w.state == Behind {
+			return w.head(now, e, lore)
+		}
+	case Slot:
+		if w.state == Due {
+			return w.try(now, e)
+		}
+	case Woken:
+		if w.state == Asleep {
+			return w.want(now, lore)
+		}
+	case Retry:
+		if w.state == Asleep {
+			return w.retry(now, e, lore)
+		}
+	case Timer:
+		if !w.at.IsZero() && now >= w.at {
+			return w.timer(now, lore)
+		}
+	default: // a reply: there is no request
+	}
+	return Do{}
+}
+
+// replied handles how a request ends.
+func (w *Wait) replied(now mono.Time, e Event, lore Lore) (do Do) {
+	switch e := e.(type) {
+	case Acquired:
+		do = w.end(Granted)
+	case Rejected:
+		do = w.end(Over)
+	case Refused:
+		do = w.wasRefused(now, e)
+	case Failed:
+		do = w.failed(now, e, lore)
+	default: // messages stay where they are until the reply, and nothing is handed off to a waiter with the try slot
+		return Do{}
+	}
+	do.FreeSlot = true
+	return do
+}
+
+// head handles the way to the head of the queue. Without a waitlist the waiter goes on where the head before stopped; an entry
+// is a waiter's own.
+func (w *Wait) head(now mono.Time, e Head, lore Lore) Do {
+	switch {
+	case e.Failed && now >= w.policy.SharesFailureAt:
+		do := w.end(Over)
+		do.ShareFailure = true
+		return do
+	case w.policy.Lists == Never && !lore.At.IsZero():
+		return w.sleep(lore.At)
+	default:
+		return w.want(now, lore)
+	}
+}
+
+// want makes the waiter try as soon as it may. A lock that was granted to it is not yielded.
+func (w *Wait) want(now mono.Time, lore Lore) Do {
+	w.state, w.at = Due, 0
+	if lore.NotBefore > now && w.granted.IsZero() {
+		w.state, w.at = HoldingBack, lore.NotBefore
+	}
+	return Do{}
+}
+
+// try begins the hold with a grant message, or sends a request.
+func (w *Wait) try(now mono.Time, e Slot) Do {
+	if !w.granted.IsZero() && w.granted.Add(w.policy.GrantValid).Sub(now) >= w.policy.GrantMin {
+		do := w.end(Granted)
+		do.FreeSlot = true
+		return do
+	}
+	w.granted = 0
+	w.request(w.policy.Lists != Never && e.Subscribed)
+	return Do{Send: w.send}
+}
+
+func (w *Wait) request(withID bool) {
+	w.state, w.send = Requesting, Plain
+	if withID {
+		w.send = WithID
+	}
+	w.registered = w.registered || withID || w.policy.Registers
+}
+
+// grant handles a grant message. It counts if it names a request of this wait, unless a later one was refused.
+func (w *Wait) grant(now mono.Time, e Grant, lore Lore) Do {
+	i := w.index(e.ID)
+	if i < 0 {
+		return Do{}
+	}
+	w.granted = max(w.granted, w.requests[i].sent)
+	return w.want(now, lore)
+}
+
+// retry handles a message about the next request.
+func (w *Wait) retry(now mono.Time, e Retry, lore Lore) Do {
+	switch {
+	case w.index(e.ID) < 0:
+		return Do{}
+	case e.After <= 0:
+		return w.want(now, lore)
+	default:
+		w.at = now.Add(e.After)
+		return Do{Remember: true}
+	}
+}
+
+func (w *Wait) timer(now mono.Time, lore Lore) Do {
+	if w.state == Behind {
+		w.at = 0
+		return Do{CloseCohort: true}
+	}
+	return w.want(now, lore)
+}
+
+// wasRefused notes what a refusal says. It ends what messages to earlier requests are worth: they lost their place in Redis to the
+// one that was refused. A plain request replaces none.
+func (w *Wait) wasRefused(now mono.Time, e Refused) Do {
+	var forget []Request
+	if last := len(w.requests) - 1; w.send == WithID && last > 0 {
+		forget, w.requests = w.requests[:last:last], w.requests[last:]
+	}
+	if w.listed && e.New {
+		w.drops = min(w.drops+1, 2)
+	}
+	dropped := w.listed && e.New && w.drops == 2 // once may be a failover
+	w.inTouch, w.refused, w.away, w.listed, w.beside = true, true, 0, e.Listed, e.Beside
+	pause := e.Retry
+	if outside := !e.Listed && w.policy.Lists != Always; pause < 0 || outside && pause > w.policy.LongestSleep {
+		pause = w.policy.LongestSleep
+	}
+	do := w.sleep(now.Add(pause))
+	do.Forget, do.Unsubscribed, do.Remember = forget, dropped, true
+	return do
+}
+
+// failed goes on after a transient failure until the outage has lasted too long. A call to which Redis has never replied gives up:
+// the address may be wrong.
+func (w *Wait) failed(now mono.Time, e Failed, lore Lore) Do {
+	begins := w.away.IsZero()
+	if begins {
+		w.away = now
+	}
+	known := w.inTouch || lore.InTouch
+	if !e.Transient || !known && !e.Moving || now.Sub(w.away) >= w.policy.Outage {
+		do := w.end(Over)
+		do.PassOn, do.ShareFailure = true, e.Transient
+		return do
+	}
+	w.inTouch = true
+	do := w.sleep(now.Add(w.policy.FailurePause))
+	do.Remember, do.ReportOutage = true, begins && !e.Moving
+	return do
+}
+
+// sleep makes the waiter sleep until a time. An unlisted one listens for releases.
+func (w *Wait) sleep(at mono.Time) (do Do) {
+	w.state, w.at = Asleep, at
+	if w.policy.Listens {
+		do.Listen = ListenOn
+		if w.listed && !w.beside {
+			do.Listen = ListenOff
+		}
+	}
+	return do
+}
+
+// abandon ends the wait between two requests. A wake-up that brought the waiter here and was not used, or only for a request
+// without a reply, goes to the next head.
+func (w *Wait) abandon(s State) Do {
+	unused := w.state == HoldingBack || w.state == Due || !w.away.IsZero()
+	do := w.end(s)
+	do.PassOn = unused
+	return do
+}
+
+// end ends the wait.
+func (w *Wait) end(s State) Do {
+	if s != Granted {
+		w.granted = 0
+	}
+	do := Do{Forget: w.requests}
+	w.state, w.at, w.requests = s, 0, nil
+	return do
+}
+
+// index returns where the request with an ID stands among those whose messages count; -1 if it does not.
+func (w *Wait) index(id string) int {
+	return slices.IndexFunc(w.requests, func(r Request) bool { return r.ID == id })
+}
