@@ -5,6 +5,7 @@ const (
 	engine    = "internal/engine"
 	calls     = "internal/call"
 	ledger    = "internal/ledger"
+	waiting   = "internal/waiting"
 	watchdog  = "internal/watchdog"
 	fair      = "test/fair"
 	handover  = "test/handover"
@@ -1843,6 +1844,243 @@ var mutants = []mutant{
 		name: "ledger: an unanswered release has taken nothing", in: "Side.Unanswered", suite: tests(ledger, "TestSearch"),
 		old: "min(s.confirmed, ch.To)",
 		new: "s.confirmed",
+	},
+
+	// How one call waits: the searches visit the states of two worlds, and tables have what costs no safety.
+	{
+		name: "wait: a waiter that gives up is not to leave", in: "Wait.LeaveDue", suite: tests(waiting, "TestSearch"),
+		old: "inDoubt || w.refused",
+		new: "inDoubt && w.refused",
+	},
+	{
+		name: "wait: a request in doubt is no reason to leave", in: "Wait.LeaveDue", suite: tests(waiting, "TestSearch"),
+		old: "inDoubt || ",
+		new: "",
+	},
+	{
+		name: "wait: a request with an ID leaves nothing", in: "Wait.request", suite: tests(waiting, "TestSearch"),
+		old: "withID || ",
+		new: "",
+	},
+	{
+		name: "wait: what Redis keeps without an ID is forgotten", in: "Wait.request", suite: tests(waiting, "TestSearch"),
+		old: " || w.policy.Registers",
+		new: "",
+	},
+	{
+		name: "wait: a deadline counts from the grant message", in: "Wait.grant", suite: tests(waiting, "TestSearch"),
+		old: "w.requests[i].sent",
+		new: "now",
+	},
+	{
+		name: "wait: any message counts", in: "Wait.index", suite: tests(waiting, "TestSearch"),
+		old: "r.ID == id",
+		new: `r.ID != "" || r.ID == id`,
+	},
+	{
+		name: "wait: a grant message is ignored", in: "Wait.grant", suite: tests(waiting, "TestSearch"),
+		old: "w.granted = max(w.granted, w.requests[i].sent)",
+		new: "",
+	},
+	{
+		name: "wait: a waiter with a grant sleeps on", in: "Wait.grant", suite: tests(waiting, "TestSearch"),
+		old: "return w.want(now, lore)",
+		new: "return Do{}",
+	},
+	{
+		name: "wait: a superseded request counts", in: "Wait.wasRefused", suite: tests(waiting, "TestSearch"),
+		old: "w.send == WithID && last > 0",
+		new: "w.send == Plain && last > 0",
+	},
+	{
+		name: "wait: a plain request supersedes the one before", in: "Wait.wasRefused", suite: tests(waiting, "TestSuperseded"),
+		old: "w.send == WithID && ",
+		new: "",
+	},
+	{
+		name: "wait: messages for a superseded request are awaited", in: "Wait.wasRefused", suite: tests(waiting, "TestSearch"),
+		old: "= forget, dropped, true",
+		new: "= nil, dropped, true || forget != nil",
+	},
+	{
+		name: "wait: messages are awaited when the wait is over", in: "Wait.end", suite: tests(waiting, "TestSearch"),
+		old: "do := Do{Forget: w.requests}",
+		new: "do := Do{}",
+	},
+	{
+		name: "wait: a sleeping waiter has no time", in: "Wait.timer", suite: tests(waiting, "TestSearch"),
+		old: "return w.want(now, lore)",
+		new: "return Do{}",
+	},
+	{
+		name: "wait: an unlisted waiter sleeps until the key ends", in: "Wait.wasRefused", suite: tests(waiting, "TestSearch"),
+		old: "outside && pause > w.policy.LongestSleep",
+		new: "outside && pause < 0",
+	},
+	{
+		name: "wait: an outage is tolerated for ever", in: "Wait.failed", suite: tests(waiting, "TestSearch"),
+		old: "now.Sub(w.away) >= w.policy.Outage",
+		new: "false",
+	},
+	{
+		name: "wait: an outage begins anew with each failure", in: "Wait.failed", suite: tests(waiting, "TestSearch"),
+		old: "if begins {",
+		new: "{",
+	},
+	{
+		name: "wait: a waiter that is about to try is handed nothing off", in: "Wait.On", suite: tests(waiting, "TestTable"),
+		old: "return w.abandon(HandedOff)",
+		new: "return Do{}",
+	},
+	{
+		name: "wait: a try keeps its slot", in: "Wait.replied", suite: tests(waiting, "TestSearchQueue"),
+		old: "do.FreeSlot = true",
+		new: "",
+	},
+	{
+		name: "wait: a wake-up does not wake", in: "Wait.await", suite: tests(waiting, "TestSearchQueue"),
+		old: "if w.state == Asleep {\n\t\t\treturn w.want(now, lore)",
+		new: "if w.state == Behind {\n\t\t\treturn w.want(now, lore)",
+	},
+	{
+		name: "wait: a waiter that gets no reply takes the wake-up with it", in: "Wait.failed", suite: tests(waiting, "TestSearchQueue"),
+		old: "do.PassOn, do.ShareFailure = true,",
+		new: "do.PassOn, do.ShareFailure = false,",
+	},
+	{
+		name: "wait: a waiter that gives up before its try takes the wake-up with it", in: "Wait.abandon", suite: tests(waiting, "TestSearchQueue"),
+		old: " || w.state == Due",
+		new: "",
+	},
+	{
+		name: "wait: a waiter that lets others go first takes the wake-up with it", in: "Wait.abandon", suite: tests(waiting, "TestSearchQueue"),
+		old: "w.state == HoldingBack || ",
+		new: "",
+	},
+	{
+		name: "wait: a waiter without a reply takes the wake-up with it", in: "Wait.abandon", suite: tests(waiting, "TestSearchQueue"),
+		old: " || !w.away.IsZero()",
+		new: "",
+	},
+	{
+		name: "wait: those behind one that fails try for as long", in: "Wait.failed", suite: tests(waiting, "TestSearchQueue"),
+		old: "= true, e.Transient",
+		new: "= true, false",
+	},
+	{
+		name: "wait: the failure of the head before is nobody else's", in: "Wait.head", suite: tests(waiting, "TestSearchQueue"),
+		old: "do.ShareFailure = true",
+		new: "",
+	},
+	{
+		name: "wait: one that has just come fails with the one before", in: "Wait.head", suite: tests(waiting, "TestSearchQueue"),
+		old: "now >= w.policy.SharesFailureAt",
+		new: "true",
+	},
+	{
+		name: "wait: one that waits behind a failure tries for as long", in: "Wait.head", suite: tests(waiting, "TestSearchQueue"),
+		old: "e.Failed && ",
+		new: "false && ",
+	},
+	{
+		name: "wait: a hold begins with what is left of a grant", in: "Wait.try", suite: tests(waiting, "TestLittleOfAGrant"),
+		old: ">= w.policy.GrantMin",
+		new: ">= -time.Hour",
+	},
+	{
+		name: "wait: an old grant counts more than a later one", in: "Wait.grant", suite: tests(waiting, "TestGrantSent"),
+		old: "max(w.granted, w.requests[i].sent)",
+		new: "w.requests[i].sent",
+	},
+	{
+		name: "wait: others have no turn", in: "Wait.want", suite: tests(waiting, "TestTable"),
+		old: "lore.NotBefore > now && ",
+		new: "false && ",
+	},
+	{
+		name: "wait: others have their turn though the lock is granted", in: "Wait.want", suite: tests(waiting, "TestTable"),
+		old: " && w.granted.IsZero()",
+		new: "",
+	},
+	{
+		name: "wait: a waiter without a waitlist asks at once", in: "Wait.head", suite: tests(waiting, "TestNextHead"),
+		old: "w.policy.Lists == Never && ",
+		new: "false && ",
+	},
+	{
+		name: "wait: a waiter sleeps until the time of another one's entry", in: "Wait.head", suite: tests(waiting, "TestNextHead"),
+		old: "w.policy.Lists == Never && ",
+		new: "",
+	},
+	{
+		name: "wait: a waiter whose client does not hear is listed", in: "Wait.try", suite: tests(waiting, "TestTable"),
+		old: " && e.Subscribed",
+		new: "",
+	},
+	{
+		name: "wait: an entry that is lost is not missed", in: "Wait.wasRefused", suite: tests(waiting, "TestDropped"),
+		old: "w.drops == 2",
+		new: "w.drops > 2",
+	},
+	{
+		name: "wait: an entry that is lost once is the last one", in: "Wait.wasRefused", suite: tests(waiting, "TestDropped"),
+		old: "w.drops == 2",
+		new: "w.drops > 0",
+	},
+	{
+		name: "wait: a listed waiter listens for releases", in: "Wait.sleep", suite: tests(waiting, "TestTable"),
+		old: "w.listed && !w.beside",
+		new: "false",
+	},
+	{
+		name: "wait: a listed waiter beside Redisson's misses releases", in: "Wait.sleep", suite: tests(waiting, "TestTable"),
+		old: " && !w.beside",
+		new: "",
+	},
+	{
+		name: "wait: a fair waiter that hears nothing is asked for no time", in: "Wait.wasRefused", suite: tests(waiting, "TestWhenToAskAgain"),
+		old: " && w.policy.Lists != Always",
+		new: "",
+	},
+	{
+		name: "wait: a waiter to which Redis never replied goes on", in: "Wait.failed", suite: tests(waiting, "TestTable"),
+		old: "!known && !e.Moving || ",
+		new: "",
+	},
+	{
+		name: "wait: a waiter gives up while a cluster moves its lock", in: "Wait.failed", suite: tests(waiting, "TestTable"),
+		old: "!known && !e.Moving",
+		new: "!known",
+	},
+	{
+		name: "wait: an outage is reported again and again", in: "Wait.failed", suite: tests(waiting, "TestOutage"),
+		old: "begins && !e.Moving",
+		new: "!e.Moving",
+	},
+	{
+		name: "wait: a cluster that moves a lock is an outage", in: "Wait.failed", suite: tests(waiting, "TestTable"),
+		old: "begins && !e.Moving",
+		new: "begins",
+	},
+	{
+		name: "wait: a reply ends no outage", in: "Wait.wasRefused", suite: tests(waiting, "TestTable"),
+		old: "w.away, w.listed, w.beside = true, true, 0,",
+		new: "w.away, w.listed, w.beside = true, true, w.away,",
+	},
+	{
+		name: "wait: a retry message is forgotten", in: "Wait.retry", suite: tests(waiting, "TestWhenToAskAgain"),
+		old: "w.at = now.Add(e.After)",
+		new: "",
+	},
+	{
+		name: "wait: a message brings no earlier request", in: "Wait.retry", suite: tests(waiting, "TestTable"),
+		old: "e.After <= 0",
+		new: "e.After < 0",
+	},
+	{
+		name: "wait: a late reader waits for ever", in: "waiting.New", suite: tests(waiting, "TestTable"),
+		old: "at: p.ClosesCohortAt, ",
+		new: "",
 	},
 
 	// The engine around it.

@@ -1,0 +1,414 @@
+package waiting
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
+)
+
+// This world has three callers of one process in its local queue, and another process that has the lock from time to time. The
+// waiters are unlisted. It is about the head and the try slot, wake-ups that are passed on, failures that are shared, handoffs,
+// and others that go first.
+
+const (
+	callers     = 3
+	sharesAfter = 2 // ticks
+	holdsBack   = 1
+	// silentFor is how long a call at most goes on if Redis never replies again: the head for an outage, and one that has come too
+	// late to share its failure for another one.
+	silentFor = 2*outage + sharesAfter
+)
+
+type caller struct {
+	waits, inside bool
+	promoted      bool // the head channel is closed
+	w             Wait
+}
+
+// slot is the state of the try slot.
+type slot byte
+
+const (
+	slotFree slot = iota
+	slotTaken
+	slotAbandoned // an attempt of one that has left may arrive yet
+)
+
+type queueWorld struct {
+	policy  Policy
+	now     mono.Time
+	queue   []int8
+	callers [callers]caller
+	slot    slot
+	wake    bool
+	listens bool
+	lore    Lore
+	failed  bool // the last head has left its failure
+	cohort  bool // who is inside may hand its hold off, or says that it does not: nobody is promoted
+	other   bool // the other process has the lock
+	heard   bool // the queue was woken by the last release, and nobody has had the lock since
+	fault   string
+}
+
+func newQueueWorld(p Policy) *queueWorld {
+	p.Listens, p.Registers, p.LongestSleep, p.FailurePause, p.Outage = true, true, longestSleep, failurePause, outage
+	return &queueWorld{policy: p, now: 100}
+}
+
+func (q *queueWorld) clone() *queueWorld {
+	c := new(queueWorld)
+	q.copyTo(c)
+	return c
+}
+
+func (q *queueWorld) copyTo(c *queueWorld) {
+	queue := c.queue[:0]
+	*c = *q
+	c.queue = append(queue, q.queue...)
+}
+
+func (q *queueWorld) key(k *key) {
+	k.now = q.now
+	k.put(byte(len(q.queue)))
+	for _, i := range q.queue {
+		k.put(byte(i))
+	}
+	k.put(byte(q.slot))
+	k.flags(q.wake, q.listens, q.failed, q.cohort, q.other, q.heard, q.lore.InTouch)
+	k.time(q.lore.At)
+	k.time(max(q.lore.NotBefore, q.now))
+	for i := range q.callers {
+		c := &q.callers[i]
+		k.flags(c.waits, c.inside, c.promoted)
+		if c.waits {
+			k.wait(&c.w)
+			k.time(max(c.w.policy.SharesFailureAt, q.now))
+		}
+	}
+}
+
+func (q *queueWorld) free() bool {
+	return !q.other && !slices.ContainsFunc(q.callers[:], func(c caller) bool { return c.inside })
+}
+
+// on is the runner.
+func (q *queueWorld) on(i int8, e Event) {
+	c := &q.callers[i]
+	before := c.w.State()
+	d := c.w.On(q.now, e, q.lore)
+	if d.Listen == ListenOn {
+		q.listens = true
+	}
+	if d.Remember {
+		q.lore.At, q.lore.InTouch = c.w.Until(), true
+	}
+	if d.FreeSlot && q.slot == slotTaken {
+		q.slot = slotFree
+	}
+	q.wake = q.wake || d.PassOn
+	q.failed = q.failed || d.ShareFailure
+	state := c.w.State()
+	if _, head := e.(Head); head && state == Over && q.now < c.w.policy.SharesFailureAt {
+		q.fault = fmt.Sprint(i, " fails with the head before, and has waited for a moment only")
+	}
+	if state < Granted {
+		if (state == Requesting) != (before == Requesting || d.Send != Nothing) && before != Requesting {
+			q.fault = fmt.Sprint(i, " is requesting, and sends nothing")
+		}
+		return
+	}
+	q.queue = slices.DeleteFunc(q.queue, func(j int8) bool { return j == i })
+	c.waits, c.promoted, c.w = false, false, Wait{}
+	if c.inside = state != Over; c.inside {
+		q.heard = false
+		q.cohort = state == HandedOff || len(q.queue) > 0
+		if state == Granted {
+			q.lore.At = q.now
+		}
+	}
+	q.promote()
+}
+
+func (q *queueWorld) promote() {
+	if len(q.queue) > 0 && !q.cohort {
+		q.callers[q.queue[0]].promoted = true
+	}
+	if len(q.queue) == 0 && !q.cohort {
+		q.lore, q.failed, q.wake, q.listens, q.heard = Lore{}, false, false, false, false
+	}
+}
+
+// released is a release that the queue hears of, if it listens, or not.
+func (q *queueWorld) released(heard bool) {
+	q.heard = heard && q.listens
+	q.wake = q.wake || q.heard
+}
+
+// What may happen.
+
+const (
+	comes uint8 = iota
+	isFirst
+	hasSlot
+	isAnswered
+	getsNothing
+	abandons
+	wakesUp
+	hasPaused
+	stops
+	hears // unlocks, and the queue hears of it
+	unheard
+	yieldsAfter // unlocks, and others go first
+	handsOff
+	otherTakes
+	otherReleases
+	otherUnheard
+	attemptEnds
+	passes
+)
+
+// quiet are events that happen by themselves, without time, and are no fault.
+var quiet = []uint8{isFirst, hasSlot, isAnswered, wakesUp, hasPaused}
+
+func (q *queueWorld) events(all []event) []event {
+	for n := range q.callers {
+		i, c := int8(n), &q.callers[n]
+		add := func(what ...uint8) {
+			for _, one := range what {
+				all = append(all, event{what: one, who: i})
+			}
+		}
+		switch {
+		case c.inside:
+			add(hears, unheard)
+			if q.cohort {
+				add(yieldsAfter)
+			}
+			if len(q.queue) > 0 && q.slot == slotFree {
+				add(handsOff)
+			}
+		case !c.waits:
+			add(comes)
+		default:
+			switch c.w.State() {
+			case Behind:
+				if c.promoted {
+					add(isFirst)
+				}
+			case HoldingBack, Asleep:
+				if q.wake && c.w.State() == Asleep {
+					add(wakesUp)
+				}
+				if c.w.Until() <= q.now {
+					add(hasPaused)
+				}
+			case Due:
+				if q.slot == slotFree {
+					add(hasSlot)
+				}
+			case Requesting:
+				add(isAnswered, getsNothing, abandons)
+			default:
+			}
+			if c.w.State() != Requesting {
+				add(stops)
+			}
+		}
+	}
+	switch {
+	case q.other:
+		all = append(all, event{what: otherReleases}, event{what: otherUnheard})
+	case q.free():
+		all = append(all, event{what: otherTakes})
+	}
+	if q.slot == slotAbandoned {
+		all = append(all, event{what: attemptEnds})
+	}
+	return append(all, event{what: passes})
+}
+
+func (q *queueWorld) do(e event) {
+	i, c := e.who, &q.callers[e.who]
+	switch e.what {
+	case comes:
+		p := q.policy
+		p.SharesFailureAt = q.now + sharesAfter
+		*c = caller{waits: true, w: New(p, false)}
+		q.queue = append(q.queue, i)
+		q.promote()
+	case isFirst:
+		failed := q.failed
+		q.failed = false
+		q.on(i, Head{Failed: failed})
+	case hasSlot:
+		q.slot = slotTaken
+		q.on(i, Slot{})
+	case isAnswered:
+		if q.free() {
+			q.on(i, Acquired{})
+		} else {
+			q.on(i, Refused{Retry: -1})
+		}
+	case getsNothing:
+		q.on(i, Failed{Transient: true})
+	case abandons:
+		q.slot = slotAbandoned
+		q.on(i, Failed{})
+	case wakesUp:
+		q.wake = false
+		q.on(i, Woken{})
+	case hasPaused:
+		q.on(i, Timer{})
+	case stops:
+		q.on(i, Ended{})
+	case hears, unheard, yieldsAfter:
+		c.inside = false
+		if q.lore.NotBefore = 0; e.what == yieldsAfter {
+			q.lore.NotBefore = q.now + holdsBack
+		}
+		q.released(e.what == hears)
+		q.cohort = false
+		q.promote()
+	case handsOff:
+		c.inside, q.failed = false, false
+		q.on(q.queue[0], Received{})
+	case otherTakes:
+		q.other, q.heard = true, false
+	case otherReleases, otherUnheard:
+		q.other = false
+		q.released(e.what == otherReleases)
+	case attemptEnds:
+		q.slot = slotFree
+	case passes:
+		q.now++
+	}
+}
+
+func (q *queueWorld) describe(e event) string {
+	words := [...]string{
+		"comes", "is first", "has the slot", "gets a reply", "gets no reply", "gives up during a request", "is woken", "has paused", "gives up",
+		"unlocks, and is heard", "unlocks", "unlocks, and others go first", "hands off", "the other takes the lock", "the other releases, and is heard",
+		"the other releases", "an abandoned attempt ends", "the clock ticks",
+	}[e.what]
+	if e.what >= otherTakes {
+		return words
+	}
+	return fmt.Sprint(e.who, " ", words)
+}
+
+// The properties.
+
+func (q *queueWorld) wrong(s *search) string {
+	requesting, inside := 0, 0
+	for n := range q.callers {
+		c := &q.callers[n]
+		switch {
+		case c.inside:
+			inside++
+		case c.waits && c.w.State() == Requesting:
+			requesting++
+			fallthrough
+		case c.waits && c.w.State() != Behind:
+			if q.queue[0] != int8(n) {
+				return fmt.Sprint(n, " tries, and is not the head")
+			}
+		}
+	}
+	switch {
+	case q.fault != "":
+		return q.fault
+	case requesting > 1 || requesting == 1 && q.slot != slotTaken || requesting == 0 && q.slot == slotTaken:
+		return "the try slot is not that of the one who tries"
+	case inside > 1 || inside == 1 && q.other:
+		return "two have the lock"
+	case q.mustTake() && !q.clone().taken():
+		return "a wake-up is lost: all sleep beside a free lock"
+	}
+	if wrong := q.clone().silent(); wrong != "" {
+		return wrong
+	}
+	return q.finish(s)
+}
+
+// mustTake reports whether a waiter is to take the free lock at once, since the queue has heard of a release. After a failure it asks
+// again soon anyway.
+func (q *queueWorld) mustTake() bool {
+	return q.heard && q.free() && len(q.queue) > 0 && q.slot != slotAbandoned && q.lore.NotBefore <= q.now && q.callers[q.queue[0]].w.away == 0
+}
+
+// taken makes what happens by itself happen, and reports whether the lock is taken then.
+func (q *queueWorld) taken() bool {
+	var all []event
+	for range longestFinish {
+		all = q.events(all[:0])
+		at := slices.IndexFunc(all, func(e event) bool { return slices.Contains(quiet, e.what) })
+		if at < 0 || !q.free() || len(q.queue) == 0 {
+			break
+		}
+		q.do(all[at])
+	}
+	return !q.free() || len(q.queue) == 0
+}
+
+// silent makes Redis silent for ever, and returns who goes on for too long then.
+func (q *queueWorld) silent() string {
+	began := q.now
+	var all []event
+	if q.slot == slotAbandoned {
+		q.slot = slotFree
+	}
+	for range longestFinish {
+		if q.now-began > silentFor || len(q.queue) == 0 || q.cohort {
+			break
+		}
+		all = q.events(all[:0])
+		at := slices.IndexFunc(all, func(e event) bool {
+			return e.what != isAnswered && slices.Contains(quiet, e.what) || e.what == getsNothing
+		})
+		if at < 0 {
+			at = len(all) - 1 // the clock
+		}
+		q.do(all[at])
+	}
+	if len(q.queue) > 0 && !q.cohort {
+		return "calls bear a silent Redis one after another"
+	}
+	return ""
+}
+
+// finish makes everybody who is inside unlock, unheard, and no fault happen, and returns who does not come in.
+func (q *queueWorld) finish(s *search) string {
+	var way []digest
+	var all []event
+	for range longestFinish {
+		state := s.of(q.key)
+		if s.ends[state] || q.free() && len(q.queue) == 0 {
+			for _, state := range way {
+				s.ends[state] = true
+			}
+			return ""
+		}
+		way = append(way, state)
+		all = q.events(all[:0])
+		at := slices.IndexFunc(all, func(e event) bool {
+			return slices.Contains(quiet, e.what) || e.what == unheard || e.what == otherUnheard || e.what == attemptEnds
+		})
+		if at < 0 {
+			at = len(all) - 1
+		}
+		q.do(all[at])
+	}
+	return "it does not come to an end"
+}
+
+// All states are visited.
+func TestSearchQueue(t *testing.T) {
+	for name, p := range map[string]Policy{"no waitlist": {}, "a waitlist, and no subscription": {Lists: IfSubscribed}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t, newQueueWorld(p), 1000)
+		})
+	}
+}
