@@ -4,16 +4,18 @@
 //
 // # States
 //
-//	Behind ──Head──▶ Due ──Slot──▶ Requesting ──Acquired──▶ Granted
-//	                 ▲ │              │    ├──Rejected, Failed──▶ Over
-//	                 │ │ a grant that │    │
-//	                 │ │ lasts: ▶ Granted  │ Refused, or Failed and Redis may be back soon
-//	                 │                     ▼
-//	                 └─Timer, Woken, ── Asleep
-//	                   Grant, Retry
+//	                ┌──Slot, with a grant─────────────────────────▶ Granted
+//	Behind ──Head──▶ Due ──Slot──▶ Requesting ──Acquired──────────▶ Granted
+//	                 ▲                │   └─────Rejected, Failed──▶ Over
+//	                 │                │
+//	                 │         Refused, Failed
+//	                 │                ▼
+//	                 └──────────── Asleep
+//	                  Timer, Woken,
+//	                  Grant, Retry
 //
-//	instead of Due, while the queue yields to others:  HoldingBack ──Timer, Grant──▶ Due
-//	from each state but Requesting:  Received ──▶ HandedOff,  Ended ──▶ Over
+//	HoldingBack, instead of Due, while others go first:  ──Timer, Grant──▶ Due
+//	from every state but Requesting:  ──Received──▶ HandedOff,  ──Ended──▶ Over
 //
 //	Behind       other waiters of this process are first, or a holder here may hand its hold off
 //	HoldingBack  at the head of its queue and about to try, but others go first for a moment
@@ -24,28 +26,29 @@
 //	HandedOff    the waiter has received a hold of this process
 //	Over         the call has given up, failed, or got a reply that ends it
 //
-// Whether a sleeping waiter is listed, that is, has an entry on the waitlist in Redis, is a fact and not a state: every event
-// means the same to listed and unlisted waiters. It decides how long they sleep, and whether they subscribe to the release
-// channel.
+// Listed and unlisted waiters, with and without an entry on the waitlist in Redis, share the state Asleep, because every event has
+// the same effect on both. An entry decides only how long the waiter sleeps, and whether it subscribes to the release channel.
 //
 // # Messages
 //
-// A message counts if it names a request of this wait that was not superseded: a refusal of a request with an ID supersedes the
-// requests before it. All others change nothing, so a message may be late, repeated, forged, or left over from an earlier wait.
-// The hold that a grant message begins is valid as if the reply to the request had granted it: from its first send on, for
-// Policy.GrantValid. If less than Policy.GrantMin is left of that, or the kind of hold needs more than a grant, the waiter sends
-// a request and finds that it holds the lock.
+// A message counts if it names a request of this wait that is not superseded. The refusal of a request with an ID supersedes the
+// requests before it: Redis has replaced their IDs. A message that does not count changes nothing, so messages may be late,
+// repeated, forged, or left over from an earlier wait.
+//
+// A grant message is a late reply to its request. So the hold that it begins is valid for Policy.GrantValid from the first send
+// of that request. If less than Policy.GrantMin is left, or the hold must not begin with a message, the waiter sends a request
+// and finds that it holds the lock. Others do not go first if the lock is granted already.
 //
 // # Events
 //
-// What is not listed changes nothing, and needs nothing to be done. TestTable compares this list with what the machine does.
+// An event that is not listed for a state changes nothing. TestTable compares the list with the machine.
 //
 //	event     state        if                                              then         do
 //
 //	Head      Behind       the head before failed, since SharesFailureAt   Over         ShareFailure
 //	          Behind       no waitlist, and a head had a reply             Asleep       Listen
-//	          Behind       the queue yields                                HoldingBack
-//	          Behind                                                       Due
+//	          Behind       others go first                                 HoldingBack  –
+//	          Behind                                                       Due          –
 //
 //	Slot      Due          a grant, and GrantMin is left of it             Granted      Forget, FreeSlot
 //	          Due          subscribed, and the kind has a waitlist         Requesting   Send WithID
@@ -67,29 +70,30 @@
 //	          Requesting   Transient, and never a reply                    Over         Forget, FreeSlot, PassOn, ShareFailure
 //	          Requesting   not Transient                                   Over         Forget, FreeSlot, PassOn
 //
-//	Grant     HoldingBack  it counts                                       Due
-//	          Due          it counts                                       Due
-//	          Asleep       it counts                                       Due
+//	Grant     HoldingBack  it counts                                       Due          –
+//	          Due          it counts                                       Due          –
+//	          Asleep       it counts                                       Due          –
 //
-//	Retry     Asleep       it counts, and says now                         Due
-//	          Asleep       it counts, and says now; the queue yields       HoldingBack
+//	Retry     Asleep       it counts, and says now                         Due          –
+//	          Asleep       it counts, and says now; others go first        HoldingBack  –
 //	          Asleep       it counts, and says later                       Asleep       Remember
 //
-//	Woken     Asleep       the queue yields                                HoldingBack
-//	          Asleep                                                       Due
+//	Woken     Asleep       others go first                                 HoldingBack  –
+//	          Asleep                                                       Due          –
 //
 //	Timer     Behind       at ClosesCohortAt                               Behind       CloseCohort
-//	          HoldingBack  at Until                                        Due
-//	          Asleep       at Until; the queue yields                      HoldingBack
-//	          Asleep       at Until                                        Due
+//	          HoldingBack  at Until; others go first again                 HoldingBack  –
+//	          HoldingBack  at Until                                        Due          –
+//	          Asleep       at Until; others go first                       HoldingBack  –
+//	          Asleep       at Until                                        Due          –
 //
-//	Received  Behind                                                       HandedOff
+//	Received  Behind                                                       HandedOff    –
 //	          HoldingBack                                                  HandedOff    Forget, PassOn
 //	          Due                                                          HandedOff    Forget, PassOn
 //	          Asleep                                                       HandedOff    Forget
 //	          Asleep       after a failure                                 HandedOff    Forget, PassOn
 //
-//	Ended     Behind                                                       Over
+//	Ended     Behind                                                       Over         –
 //	          HoldingBack                                                  Over         Forget, PassOn
 //	          Due                                                          Over         Forget, PassOn
 //	          Asleep                                                       Over         Forget
@@ -99,15 +103,16 @@
 //
 // A kind of lock is a [Policy]:
 //
-//	kind                      Lists         Listens  Registers  GrantValid
-//	mutex                     IfSubscribed  yes      no         yes
-//	polling mutex             Never         no       no         0; LongestSleep has no bound
-//	fair mutex                Always        yes      yes        yes
-//	read, write               IfSubscribed  yes      write      yes
-//	permits                   IfSubscribed  yes      yes        yes
-//	semaphore                 Never         yes      yes        0
-//	latch                     Never         yes      no         0
-//	fenced, or a hold with a fixed lease, MinHold, MaxHold or replica acknowledgements: GrantValid 0
+//	kind            Lists         and
+//	mutex           IfSubscribed  Listens, GrantValid
+//	polling mutex   Never         LongestSleep has no bound
+//	fair mutex      Always        Listens, Registers, GrantValid
+//	read            IfSubscribed  Listens, GrantValid, ClosesCohortAt
+//	write, permits  IfSubscribed  Listens, Registers, GrantValid
+//	semaphore       Never         Listens, Registers
+//	latch           Never         Listens
+//
+// GrantValid is 0 if a hold is fenced, has a fixed lease, MinHold or MaxHold, or needs replica acknowledgements.
 //
 // # The runner
 //
@@ -119,20 +124,22 @@
 //	case w.State() >= waiting.Granted:
 //		return
 //	case do.Send != waiting.Nothing:
-//		event = the reply to a request
+//		event = the outcome of a request
 //	default:
-//		event = what comes first, in one select
+//		event = the first of what the select below receives
 //	}
 //
-// A wait begins in one of three ways. A call joins its queue and makes it with [New]; the first event is Head, when the queue says
-// so. A call that has sent a request without queueing does the same, and says whether Redis replied. A call that was at the
-// head at once has sent its first request with the try slot: it makes the wait with [Begun] if the reply is not all that it
-// needs, and reports that reply.
+// A wait begins in one of three ways:
 //
-// The select has these cases; a channel of another state is nil there.
+//   - The call joins its queue behind others. [New] makes the wait, and Head is its first event.
+//   - The call was refused before it joined the queue. It goes on as above, and [New] is told that Redis has replied.
+//   - The call was first in its queue, and sent a request with the try slot taken. If it was not granted the lock, [Begun] makes
+//     the wait, and the outcome of that request is its first event.
+//
+// The select has these cases. In other states the channel is nil.
 //
 //	in                        receives from           reports
-//	Behind                    the head channel        Head, with the failure taken from the queue
+//	Behind                    the head channel        Head, with the failure that the queue keeps, and no longer keeps then
 //	Due                       the try slot            Slot
 //	Asleep                    the queue's wake-up     Woken
 //	HoldingBack, Due, Asleep  the box                 Grant, Retry
@@ -140,22 +147,26 @@
 //	all                       the handoff             Received
 //	all                       caller, Wait, closing   Ended
 //
-// With the slot, the runner checks whether a hold was handed off to it before: then it frees the slot and reports Received.
-// Otherwise it empties the box, reports what was in there, and reports Slot. Before the first select it tells the WaitObserver
-// that the call waits, which may panic.
+// If the client closes, the runner reports Ended rather than Head. Before its first select it tells the WaitObserver that the call waits, which may panic. When it has taken the try slot,
+// it checks whether a hold was handed off to it before; if so, it frees the slot and reports Received. Otherwise it reports what
+// is in the box, and then Slot.
 //
-// For a request [WithID] the runner draws an ID, calls [Wait.Sent], and has messages for that ID put into the box, all before the
-// first attempt. A request ends as Acquired, Refused, Rejected or Failed. The box has one message: a grant is replaced by a grant
-// only, and a message whose request is in Do.Forget is removed. A grant must name the whole ID; another message names it by its
-// first half, which whoever fills the box replaces by the ID. A new subscription to the grant channel wakes the queue's head:
-// messages may be lost.
+// To send a request [WithID], the runner draws an ID, calls [Wait.Sent], and has messages for that ID put into the box, all before
+// the first attempt. The outcome is Acquired, Refused, Rejected or Failed. Only a request needs a context that Wait and Close end.
 //
-// The end follows from the state. Granted: the hold begins, with the reply, or, if [Wait.GrantSent] is not zero, with a grant of a
-// request that was sent then. HandedOff: the hold was received. Over: the last reply or failure; the failure of the head before,
-// if ShareFailure came with Head; else what ended the call. [Wait.LeaveDue] says in every state, also after a panic, whether the
-// account has to remove the waiter from Redis. A call that waits twice, since a hold of the owner's other side was in its way,
-// combines what both waits say.
+// The box holds one message. A grant in it is replaced by another grant only, and a message for a request in Do.Forget is removed.
+// A grant is put in if it has the whole ID of a request. Other messages have the first half of an ID; the box gets them with the
+// whole one. A new subscription to the grant channel wakes the queue's head, because messages may be lost.
 //
-// Neither errors nor attempts are known here. Whether a silent Redis is to blame for a call that ends follows from when its last
-// request was sent: the queue and the engine keep that, also for calls that do not wait.
+// The result follows from the state:
+//
+//	Granted    the hold begins: with a grant of the request that was sent at Wait.GrantSent, or with the last reply if that is zero
+//	HandedOff  the hold was received
+//	Over       the last reply or failure; the failure of the head before, if ShareFailure came with Head; after Ended, the cause
+//
+// [Wait.LeaveDue] reports in every state, also after a panic, whether the account has to remove the waiter from Redis. If a call
+// waits twice, because a hold of the owner's other side was in its way, a leave is due if one of the waits says so.
+//
+// The machine knows neither errors nor attempts. Whether the error of a call that ends blames Redis depends on how long its
+// last request has been without a reply: the engine decides that, in the same way for calls that do not wait.
 package waiting

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
-// Lists says when a refused waiter gets an entry on the waitlist in Redis.
+// Lists is a condition under which a refused waiter gets an entry on the waitlist in Redis.
 type Lists uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	Always
 )
 
-// Policy is how a call waits. It follows from the kind of lock, the call's options and the client's configuration.
+// Policy is the data of a kind of lock, a call's options and a client's configuration that decides how the call waits.
 type Policy struct {
 	Lists Lists
 	// Listens reports whether an unlisted waiter subscribes to the release channel. A waiter that polls does not.
@@ -33,18 +33,19 @@ type Policy struct {
 	LongestSleep time.Duration
 	// FailurePause is the sleep after a request to which Redis did not reply, and Outage how long a waiter tolerates that.
 	FailurePause, Outage time.Duration
-	// SharesFailureAt is when the waiter has waited long enough to fail together with the head before it.
+	// SharesFailureAt is the time from which the waiter fails together with the head before it: half the timeout after the start
+	// of the call.
 	SharesFailureAt mono.Time
-	// ClosesCohortAt is when a reader that waits for a cohort to end sends a request instead; zero: never.
+	// ClosesCohortAt is when a reader that came too late to join a cohort stops waiting for its end; zero: never.
 	ClosesCohortAt mono.Time
 }
 
-// Lore is what a queue has learnt from the replies to its heads. It outlives them.
+// Lore is the knowledge that a queue keeps from its heads when they leave.
 type Lore struct {
-	// NotBefore is when the queue stops yielding to others; zero if it does not yield.
+	// NotBefore is when the queue stops letting others go first; zero if it does not.
 	NotBefore mono.Time
 	// At is when the head sends a request unless it is woken before; zero if no head has had a reply.
 	At mono.Time
-	// InTouch reports whether Redis has replied to a head, or a holder of this process has the lock.
+	// InTouch reports whether Redis has replied to a head, or a holder of this process has or had the lock.
 	InTouch bool
 }

@@ -65,8 +65,9 @@ func (q *queueWorld) clone() *queueWorld {
 
 func (q *queueWorld) copyTo(c *queueWorld) {
 	queue := c.queue[:0]
+	queue = append(queue, q.queue...)
 	*c = *q
-	c.queue = append(queue, q.queue...)
+	c.queue = queue
 }
 
 func (q *queueWorld) key(k *key) {
@@ -76,6 +77,7 @@ func (q *queueWorld) key(k *key) {
 		k.put(byte(i))
 	}
 	k.put(byte(q.slot))
+	k.flags(q.fault != "")
 	k.flags(q.wake, q.listens, q.failed, q.cohort, q.other, q.heard, q.lore.InTouch)
 	k.time(q.lore.At)
 	k.time(max(q.lore.NotBefore, q.now))
@@ -352,16 +354,17 @@ func (q *queueWorld) taken() bool {
 	return !q.free() || len(q.queue) == 0
 }
 
-// silent makes Redis silent for ever, and returns who goes on for too long then.
+// silent makes Redis silent for ever, and returns who goes on for too long then: calls that waited behind one that fails for long
+// enough fail at the same moment.
 func (q *queueWorld) silent() string {
-	began := q.now
+	began, failed := q.now, mono.Time(0)
 	var all []event
 	if q.slot == slotAbandoned {
 		q.slot = slotFree
 	}
 	for range longestFinish {
-		if q.now-began > silentFor || len(q.queue) == 0 || q.cohort {
-			break
+		if len(q.queue) == 0 || q.cohort {
+			return ""
 		}
 		all = q.events(all[:0])
 		at := slices.IndexFunc(all, func(e event) bool {
@@ -370,12 +373,18 @@ func (q *queueWorld) silent() string {
 		if at < 0 {
 			at = len(all) - 1 // the clock
 		}
-		q.do(all[at])
+		if e := all[at]; e.what == passes && q.callers[q.queue[0]].w.policy.SharesFailureAt <= failed {
+			return "calls that waited behind one that failed go on"
+		}
+		waiting := len(q.queue)
+		if q.do(all[at]); all[at].what == getsNothing && len(q.queue) < waiting {
+			failed = q.now
+		}
+		if q.now-began > silentFor {
+			break
+		}
 	}
-	if len(q.queue) > 0 && !q.cohort {
-		return "calls bear a silent Redis one after another"
-	}
-	return ""
+	return "a call tolerates a silent Redis for ever"
 }
 
 // finish makes everybody who is inside unlock, unheard, and no fault happen, and returns who does not come in.

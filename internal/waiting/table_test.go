@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"reflect"
@@ -96,7 +97,7 @@ func granted(sent mono.Time) func(w *tried) {
 var table = []row{
 	{Head{Failed: true}, Behind, "the head before failed, since SharesFailureAt", nil, Over, "ShareFailure"},
 	{Head{}, Behind, "no waitlist, and a head had a reply", func(w *tried) { noWaitlist(w); afterReply(w) }, Asleep, "Listen"},
-	{Head{}, Behind, "the queue yields", yields, HoldingBack, ""},
+	{Head{}, Behind, "others go first", yields, HoldingBack, ""},
 	{Head{}, Behind, "", nil, Due, ""},
 
 	{Slot{}, Due, "a grant, and GrantMin is left of it", granted(now - 10), Granted, "Forget, FreeSlot"},
@@ -126,15 +127,16 @@ var table = []row{
 	{Grant{"request 1"}, Asleep, "it counts", yields, Due, ""},
 
 	{Retry{ID: "request 1"}, Asleep, "it counts, and says now", nil, Due, ""},
-	{Retry{ID: "request 1"}, Asleep, "it counts, and says now; the queue yields", yields, HoldingBack, ""},
+	{Retry{ID: "request 1"}, Asleep, "it counts, and says now; others go first", yields, HoldingBack, ""},
 	{Retry{ID: "request 1", After: 7}, Asleep, "it counts, and says later", nil, Asleep, "Remember"},
 
-	{Woken{}, Asleep, "the queue yields", yields, HoldingBack, ""},
+	{Woken{}, Asleep, "others go first", yields, HoldingBack, ""},
 	{Woken{}, Asleep, "", nil, Due, ""},
 
 	{Timer{}, Behind, "at ClosesCohortAt", func(w *tried) { w.Wait = New(Policy{ClosesCohortAt: now}, false) }, Behind, "CloseCohort"},
+	{Timer{}, HoldingBack, "at Until; others go first again", yields, HoldingBack, ""},
 	{Timer{}, HoldingBack, "at Until", nil, Due, ""},
-	{Timer{}, Asleep, "at Until; the queue yields", yields, HoldingBack, ""},
+	{Timer{}, Asleep, "at Until; others go first", yields, HoldingBack, ""},
 	{Timer{}, Asleep, "at Until", nil, Due, ""},
 
 	{Received{}, Behind, "", nil, HandedOff, ""},
@@ -219,7 +221,7 @@ func TestTable(t *testing.T) {
 			shown = ""
 		}
 		last = name
-		page.WriteString(strings.TrimRight(fmt.Sprintf("//\t%-9s %-12s %-47s %-12s %s", shown, r.in, r.when, r.then, r.do), " ") + "\n")
+		fmt.Fprintf(&page, "//\t%-9s %-12s %-47s %-12s %s\n", shown, r.in, r.when, r.then, cmp.Or(r.do, "–"))
 	}
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -230,7 +232,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// What no row has changes nothing, and there is nothing to do.
+// An event without a row changes nothing, and nothing is to be done.
 func TestAllElseDoesNothing(t *testing.T) {
 	for s := Behind; s <= Over; s++ {
 		for _, e := range everyEvent {
@@ -241,7 +243,7 @@ func TestAllElseDoesNothing(t *testing.T) {
 			if w.State() != s {
 				t.Fatalf("%v is in %v", s, w.State())
 			}
-			before := w.Wait.clone()
+			before := w.clone()
 			if do := w.On(now, e, Lore{NotBefore: now + 1, At: now, InTouch: true}); !reflect.DeepEqual(do, Do{}) || !reflect.DeepEqual(w.Wait, before) {
 				t.Errorf("%T in %v: %v, and to do: %v", e, s, w.State(), do)
 			}
@@ -251,12 +253,12 @@ func TestAllElseDoesNothing(t *testing.T) {
 
 // A message that names no request of the wait, or a superseded one, and a timer that is early, change nothing in any state.
 func TestWhatDoesNotCount(t *testing.T) {
-	for s := Behind; s < Granted; s++ {
+	for s := range Granted {
 		for _, e := range []Event{Grant{"request 9"}, Grant{}, Retry{ID: "request 9"}, Retry{}, Timer{}} {
 			p := tablePolicy
 			p.ClosesCohortAt = now
 			w := in(s, p)
-			before := w.Wait.clone()
+			before := w.clone()
 			if do := w.On(now-1, e, Lore{}); !reflect.DeepEqual(do, Do{}) || !reflect.DeepEqual(w.Wait, before) {
 				t.Errorf("%#v in %v: %v, and to do: %v", e, s, w.State(), do)
 			}

@@ -21,7 +21,7 @@ const (
 	Over
 )
 
-// Request is a request with an ID.
+// Request is a request with an ID, as [Do].Forget returns it.
 type Request struct {
 	ID   string
 	sent mono.Time // the first attempt
@@ -35,22 +35,23 @@ type Wait struct {
 	requests   []Request // whose messages count: the last one that was refused, and later ones
 	send       Send      // Requesting: the request under way
 	granted    mono.Time // when the request was sent that a message has granted; zero: none
-	listed     bool      // it had an entry when it was refused last
-	beside     bool      // and listens on the release channel as well
-	drops      uint8     // how often it has lost its entry; 2: or more often
-	away       mono.Time // when the first request failed after the last reply; zero: none
-	inTouch    bool      // Redis has replied to the call, or refused it for a reason that passes
+	listed     bool      // the last refusal gave it an entry, or found one
+	beside     bool      // a listed waiter listens for releases as well
+	drops      uint8     // how often it has lost its entry, up to 2
+	away       mono.Time // when a request failed first after the last reply; zero: none has
+	inTouch    bool      // Redis has replied, or was about to move the lock
 	registered bool      // a request was sent that leaves something in Redis if it is refused
-	refused    bool      // a request was
+	refused    bool      // a request was refused
 }
 
-// New begins a wait in the queue. InTouch reports whether Redis has replied to the call before.
+// New returns the wait of a call that has joined its queue. InTouch reports whether Redis has replied to the call before, or to an
+// earlier call of its owner that it was behind.
 func New(p Policy, inTouch bool) Wait {
 	return Wait{policy: p, at: p.ClosesCohortAt, inTouch: inTouch}
 }
 
-// Begun begins a wait whose first request was sent already, from the head of the queue with the try slot taken: a request with an
-// ID, or a plain one if id is empty.
+// Begun returns the wait of a call that is at the head of its queue, has the try slot, and sent its first request at the given
+// time, with an ID or, if id is empty, without.
 func Begun(p Policy, id string, sent mono.Time) Wait {
 	w := Wait{policy: p}
 	w.request(id != "")
@@ -142,15 +143,15 @@ func (w *Wait) replied(now mono.Time, e Event, lore Lore) (do Do) {
 		do = w.wasRefused(now, e)
 	case Failed:
 		do = w.failed(now, e, lore)
-	default: // messages stay where they are until the reply, and nothing is handed off to a waiter with the try slot
+	default: // messages stay in the box during a request, and a waiter with the try slot is handed nothing off
 		return Do{}
 	}
 	do.FreeSlot = true
 	return do
 }
 
-// head handles the way to the head of the queue. Without a waitlist the waiter goes on where the head before stopped; an entry
-// is a waiter's own.
+// head begins to try. Without a waitlist the waiter goes on where the head before stopped. With one it sends a request at once,
+// because the entry of that head is not its own.
 func (w *Wait) head(now mono.Time, e Head, lore Lore) Do {
 	switch {
 	case e.Failed && now >= w.policy.SharesFailureAt:
@@ -164,7 +165,7 @@ func (w *Wait) head(now mono.Time, e Head, lore Lore) Do {
 	}
 }
 
-// want makes the waiter try as soon as it may. A lock that was granted to it is not yielded.
+// want makes the waiter try, after others if the queue lets others go first. They cannot acquire a lock that is granted already.
 func (w *Wait) want(now mono.Time, lore Lore) Do {
 	w.state, w.at = Due, 0
 	if lore.NotBefore > now && w.granted.IsZero() {
@@ -193,7 +194,7 @@ func (w *Wait) request(withID bool) {
 	w.registered = w.registered || withID || w.policy.Registers
 }
 
-// grant handles a grant message. It counts if it names a request of this wait, unless a later one was refused.
+// grant notes a grant message that counts. Of two, the one for the later request is valid for longer.
 func (w *Wait) grant(now mono.Time, e Grant, lore Lore) Do {
 	i := w.index(e.ID)
 	if i < 0 {
@@ -203,7 +204,7 @@ func (w *Wait) grant(now mono.Time, e Grant, lore Lore) Do {
 	return w.want(now, lore)
 }
 
-// retry handles a message about the next request.
+// retry changes the time of the next request after a retry message that counts.
 func (w *Wait) retry(now mono.Time, e Retry, lore Lore) Do {
 	switch {
 	case w.index(e.ID) < 0:
@@ -224,8 +225,8 @@ func (w *Wait) timer(now mono.Time, lore Lore) Do {
 	return w.want(now, lore)
 }
 
-// wasRefused notes what a refusal says. It ends what messages to earlier requests are worth: they lost their place in Redis to the
-// one that was refused. A plain request replaces none.
+// wasRefused puts a refusal into effect. Requests before one with an ID are superseded. A plain request supersedes none: the last
+// one with an ID may still be on the waitlist.
 func (w *Wait) wasRefused(now mono.Time, e Refused) Do {
 	var forget []Request
 	if last := len(w.requests) - 1; w.send == WithID && last > 0 {
@@ -234,7 +235,7 @@ func (w *Wait) wasRefused(now mono.Time, e Refused) Do {
 	if w.listed && e.New {
 		w.drops = min(w.drops+1, 2)
 	}
-	dropped := w.listed && e.New && w.drops == 2 // once may be a failover
+	dropped := w.listed && e.New && w.drops == 2 // an entry that is lost once may have met a failover
 	w.inTouch, w.refused, w.away, w.listed, w.beside = true, true, 0, e.Listed, e.Beside
 	pause := e.Retry
 	if outside := !e.Listed && w.policy.Lists != Always; pause < 0 || outside && pause > w.policy.LongestSleep {
@@ -276,8 +277,8 @@ func (w *Wait) sleep(at mono.Time) (do Do) {
 	return do
 }
 
-// abandon ends the wait between two requests. A wake-up that brought the waiter here and was not used, or only for a request
-// without a reply, goes to the next head.
+// abandon ends the wait between two requests. If the waiter was woken and has not tried since, or got no reply, its wake-up is passed
+// on to the next head.
 func (w *Wait) abandon(s State) Do {
 	unused := w.state == HoldingBack || w.state == Due || !w.away.IsZero()
 	do := w.end(s)

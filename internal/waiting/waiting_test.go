@@ -96,25 +96,28 @@ func TestLittleOfAGrant(t *testing.T) {
 // A refusal of a request with an ID supersedes those before it. A failure and a plain request supersede none.
 func TestSuperseded(t *testing.T) {
 	for _, c := range []struct {
-		slot  Slot
-		reply Event
-		count []string
+		before  []Event // after a refusal of request 1
+		reply   Event
+		count   []string
+		forgets int
 	}{
-		{Slot{Subscribed: true}, Refused{}, []string{"request 2"}},
-		{Slot{Subscribed: true}, Failed{Transient: true}, []string{"request 1", "request 2"}},
-		{Slot{}, Refused{}, []string{"request 1"}},
+		{[]Event{Slot{Subscribed: true}}, Refused{}, []string{"request 2"}, 1},
+		{[]Event{Slot{Subscribed: true}}, Failed{Transient: true}, []string{"request 1", "request 2"}, 0},
+		{[]Event{Slot{Subscribed: true}, Failed{Transient: true}, Woken{}, Slot{}}, Refused{}, []string{"request 1", "request 2"}, 0},
+		{[]Event{Slot{Subscribed: true}, Failed{Transient: true}, Woken{}, Slot{Subscribed: true}}, Refused{}, []string{"request 3"}, 2},
+		{[]Event{Slot{}}, Refused{}, []string{"request 1"}, 0},
 	} {
 		w := in(Due, tablePolicy)
-		w.on(c.slot)
+		w.on(c.before...)
 		do := w.On(now, c.reply, Lore{})
-		for _, id := range []string{"request 1", "request 2"} {
-			counts, got := slices.Contains(c.count, id), w.Wait.clone()
+		for _, id := range []string{"request 1", "request 2", "request 3"} {
+			counts, got := slices.Contains(c.count, id), w.clone()
 			if got.On(now, Grant{id}, Lore{}); (got.State() == Due) != counts {
-				t.Errorf("after %#v, %s counts: %v", c.reply, id, !counts)
+				t.Errorf("%v, %#v: %s counts: %v", c.before, c.reply, id, !counts)
 			}
 		}
-		if forgets := len(do.Forget) == 1 && do.Forget[0].ID == "request 1"; forgets != (len(c.count) == 1 && c.slot.Subscribed) {
-			t.Errorf("after %#v: forgets %v", c.reply, do.Forget)
+		if len(do.Forget) != c.forgets || slices.ContainsFunc(do.Forget, func(r Request) bool { return slices.Contains(c.count, r.ID) }) {
+			t.Errorf("%v, %#v: forgets %v", c.before, c.reply, do.Forget)
 		}
 	}
 }

@@ -44,6 +44,7 @@ type process struct {
 	sends      uint64    // IDs of requests of which an attempt may arrive until the next tick
 	reply      reply     // to the request under way, not read yet
 	first      mono.Time // when the request under way was sent first
+	silent     mono.Time // since when Redis has not replied to the call; zero: it has
 	doubt      mono.Time // when an attempt was last left without a reply that may have taken effect, or may yet; zero: never
 	box        message   // that is not read yet
 	awaited    uint64    // the IDs whose messages get into the box
@@ -99,11 +100,17 @@ func (w *waitlistWorld) clone() *waitlistWorld {
 }
 
 func (w *waitlistWorld) copyTo(c *waitlistWorld) {
-	list, messages, before := c.redis.list[:0], c.redis.messages[:0], c.process
+	list, messages := c.redis.list[:0], c.redis.messages[:0]
+	list, messages = append(list, w.redis.list...), append(messages, w.redis.messages...)
+	var requests [len(c.process)][]Request
+	for i := range requests {
+		requests[i] = c.process[i].w.requests[:0]
+		requests[i] = append(requests[i], w.process[i].w.requests...)
+	}
 	*c = *w
-	c.redis.list, c.redis.messages = append(list, w.redis.list...), append(messages, w.redis.messages...)
-	for i := range c.all() {
-		c.process[i].w.requests = append(before[i].w.requests[:0], w.process[i].w.requests...)
+	c.redis.list, c.redis.messages = list, messages
+	for i := range requests {
+		c.process[i].w.requests = requests[i]
 	}
 }
 
@@ -114,6 +121,7 @@ func (w *waitlistWorld) key(k *key) {
 	}
 	r := &w.redis
 	k.put(byte(r.holder), byte(w.accidents), byte(len(r.list)))
+	k.flags(w.fault != "")
 	k.time(r.until)
 	k.flags(r.reserved[:]...)
 	for _, e := range r.list {
@@ -138,6 +146,7 @@ func (p *process) key(k *key) {
 		k.id(p.id)
 		k.message(p.box)
 		k.id(p.forced)
+		k.time(p.silent)
 		k.flags(p.listens, p.woken, p.doubt >= p.first)
 	}
 	k.time(p.trust)
@@ -164,7 +173,7 @@ func (w *waitlistWorld) tidy() {
 	for i := range w.all() {
 		p := &w.process[i]
 		if p.phase != waits {
-			p.w, p.reply, p.id, p.box, p.forced, p.listens, p.woken, p.notBefore = Wait{}, reply{}, 0, message{}, 0, false, false, 0
+			p.w, p.reply, p.id, p.box, p.forced, p.listens, p.woken, p.notBefore, p.silent = Wait{}, reply{}, 0, message{}, 0, false, false, 0, 0
 		}
 		if p.phase != holds {
 			p.trust, p.fooled = 0, false
@@ -285,6 +294,7 @@ func (w *waitlistWorld) leaveIfNothing(i int8) {
 
 func (w *waitlistWorld) read(i int8, r reply) {
 	p := &w.process[i]
+	p.silent = 0
 	if r.acquired {
 		p.trust, p.fooled = r.sent+lease, r.forced
 		w.on(i, Acquired{})

@@ -170,8 +170,11 @@ func (w *waitlistWorld) do(e event) {
 		p.notBefore = w.now + 1
 	case getsNoReply:
 		p.doubt = w.now
+		if p.silent.IsZero() {
+			p.silent = w.now
+		}
 		w.on(i, Failed{Transient: true})
-		if p.phase == waits && p.w.away != 0 && w.now-p.w.away >= outage {
+		if p.phase == waits && w.now-p.silent >= outage {
 			w.fault = name(i) + " tolerates an outage for ever"
 		}
 	case endsDuring:

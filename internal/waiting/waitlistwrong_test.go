@@ -84,7 +84,7 @@ func (w *waitlistWorld) ignores(i, at int8) bool {
 	if left := w.sent[m.id] + grantLease - w.now; p.valid>>m.id&1 == 0 || left < 1 {
 		return false
 	}
-	if requesting && (!p.w.inTouch || p.w.away != 0 && w.now-p.w.away >= outage) {
+	if requesting && (!p.w.inTouch || p.silent != 0 && w.now-p.silent >= outage) {
 		return false // it gives up
 	}
 	c := w.clone()
