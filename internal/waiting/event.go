@@ -49,7 +49,8 @@ type (
 	Timer struct{}
 	// Received means that a hold of this process was handed off to the waiter.
 	Received struct{}
-	// Ended means that the caller's context, Wait, Shutdown or Close ends the call.
+	// Ended means that the caller's context, Wait, Shutdown or Close ends the call between two requests. During a request,
+	// Failed follows.
 	Ended struct{}
 )
 
@@ -106,8 +107,8 @@ type Send uint8
 const (
 	// Nothing is to be sent.
 	Nothing Send = iota
-	// Plain is a request without an ID. Its waiter may be told of releases, but not of a grant.
+	// Plain is a request without an ID, which no message can name.
 	Plain
-	// WithID is a request with a new random ID. Its waiter is listed if it is refused.
+	// WithID is a request with a new random ID. If Redis refuses it, the waiter gets an entry on the waitlist.
 	WithID
 )

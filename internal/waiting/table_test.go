@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
-// The table: what every event does in every state. A row has the state and what else is given.
-// What no row has, does nothing.
+// The table has what every event does in every state. Events that have no row in a state do nothing there.
 
 // now is when events of the table happen. Earlier ones happened before.
 const now mono.Time = 1000

@@ -51,9 +51,9 @@ func New(p Policy, inTouch bool) Wait {
 }
 
 // Begun returns the wait of a call that is at the head of its queue, has the try slot, and sent its first request at the given
-// time, with an ID or, if id is empty, without.
-func Begun(p Policy, id string, sent mono.Time) Wait {
-	w := Wait{policy: p}
+// time, with an ID or, if id is empty, without. InTouch is as for [New].
+func Begun(p Policy, inTouch bool, id string, sent mono.Time) Wait {
+	w := Wait{policy: p, inTouch: inTouch}
 	w.request(id != "")
 	if id != "" {
 		w.Sent(id, sent)
@@ -72,8 +72,8 @@ func (w *Wait) Sent(id string, now mono.Time) {
 	w.requests = append(w.requests, Request{id, now})
 }
 
-// GrantSent returns when the request was sent from which the deadline of the hold counts, if a grant message began it; zero if a
-// reply did.
+// GrantSent returns, of a wait that is Granted, when the request was sent whose grant message begins the hold; zero if a reply begins
+// it. The deadline of the hold counts from then.
 func (w *Wait) GrantSent() mono.Time { return w.granted }
 
 // LeaveDue reports whether Redis may keep an entry, a reservation or a grant for the waiter, so that a leave request is due once

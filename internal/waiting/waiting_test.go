@@ -182,12 +182,23 @@ func TestOutage(t *testing.T) {
 	if w.State() != Over {
 		t.Error(w.State())
 	}
-	if w := New(tablePolicy, true); w.inTouch {
-		w.On(now, Head{}, Lore{})
-		w.On(now, Slot{}, Lore{})
+	queued, first := New(tablePolicy, true), Begun(tablePolicy, true, "", now)
+	queued.On(now, Head{}, Lore{})
+	queued.On(now, Slot{}, Lore{})
+	for _, w := range []Wait{queued, first} {
 		if w.On(now, Failed{Transient: true}, Lore{}); w.State() != Asleep {
-			t.Error("a call that was refused before it queued gives up:", w.State())
+			t.Error("a call that knows a refusal gives up:", w.State())
 		}
+	}
+}
+
+// A reply ends an outage: the next one begins with the next failure, and is reported.
+func TestOutageEnds(t *testing.T) {
+	w := in(Requesting, tablePolicy)
+	w.now = now - 100
+	w.on(Failed{Transient: true}, Woken{}, Slot{}, Refused{}, Woken{}, Slot{})
+	if do := w.On(now, Failed{Transient: true}, Lore{}); w.State() != Asleep || !do.ReportOutage {
+		t.Error(w.State(), do)
 	}
 }
 
@@ -196,7 +207,7 @@ func TestBegun(t *testing.T) {
 	for _, id := range []string{"", "request 1"} {
 		want := &tried{Wait: New(tablePolicy, false), now: now}
 		want.on(Head{}, Slot{Subscribed: id != ""})
-		if got := Begun(tablePolicy, id, now); got.State() != Requesting || got.send != want.send || len(got.requests) != len(want.requests) ||
+		if got := Begun(tablePolicy, false, id, now); got.State() != Requesting || got.send != want.send || len(got.requests) != len(want.requests) ||
 			got.registered != want.registered {
 			t.Errorf("%+v, want %+v", got, want.Wait)
 		}
@@ -225,7 +236,7 @@ func TestLeaveDue(t *testing.T) {
 			t.Errorf("%s: %v, and in doubt %v", c.what, w.LeaveDue(false), w.LeaveDue(true))
 		}
 	}
-	w := Begun(tablePolicy, "request 1", now)
+	w := Begun(tablePolicy, false, "request 1", now)
 	if w.LeaveDue(false) || !w.LeaveDue(true) {
 		t.Error("a request without a reply may be listed later")
 	}

@@ -213,9 +213,9 @@ func (w *waitlistWorld) begin(i int8) {
 	p.id, p.first = 0, w.now
 	if w.policy.Lists != Never && p.subscribed && p.unlisted < w.now {
 		p.id = w.newID(p)
-		p.w = Begun(w.policy, ids[p.id], w.now)
+		p.w = Begun(w.policy, false, ids[p.id], w.now)
 	} else {
-		p.w = Begun(w.policy, "", w.now)
+		p.w = Begun(w.policy, false, "", w.now)
 	}
 	p.sends |= 1 << p.id
 }
@@ -287,6 +287,11 @@ func (w *waitlistWorld) force(i int8) {
 	for _, m := range append(w.redis.messages, p.box) {
 		if m.to == i && m.grant {
 			p.forced = m.id
+		}
+	}
+	for _, r := range p.w.requests {
+		if r.sent == p.w.granted {
+			p.forced = number(r.ID)
 		}
 	}
 	p.reply.forced = p.reply.came

@@ -2063,7 +2063,7 @@ var mutants = []mutant{
 		new: "begins",
 	},
 	{
-		name: "wait: a reply ends no outage", in: "Wait.wasRefused", suite: tests(waiting, "TestTable"),
+		name: "wait: a reply ends no outage", in: "Wait.wasRefused", suite: tests(waiting, "TestOutageEnds"),
 		old: "0, e.Listed, e.Beside",
 		new: "w.away, e.Listed, e.Beside",
 	},
