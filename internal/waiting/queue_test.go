@@ -10,7 +10,7 @@ import (
 
 // This world has three callers of one process in its local queue, and another process that has the lock from time to time. The
 // waiters are unlisted. It is about the head and the try slot, wake-ups that are passed on, failures that are shared, handoffs,
-// and others that go first.
+// others that go first, and readers that share a hold.
 
 const (
 	callers     = 3
@@ -38,6 +38,7 @@ const (
 
 type queueWorld struct {
 	policy  Policy
+	readers bool // callers of this process may have the lock together
 	now     mono.Time
 	queue   []int8
 	callers [callers]caller
@@ -46,7 +47,8 @@ type queueWorld struct {
 	listens bool
 	lore    Lore
 	failed  bool // the last head has left its failure
-	cohort  bool // who is inside may hand its hold off, or says that it does not: nobody is promoted
+	granted int8 // readers: to whom Redis has granted the lock last
+	cohort  bool // a hold here may be handed off, or joined: nobody is promoted
 	other   bool // the other process has the lock
 	heard   bool // the queue was woken by the last release, and nobody has had the lock since
 	fault   string
@@ -77,6 +79,9 @@ func (q *queueWorld) key(k *key) {
 		k.put(byte(i))
 	}
 	k.put(byte(q.slot))
+	if q.readers && q.cohort {
+		k.put(byte(q.granted))
+	}
 	k.flags(q.fault != "")
 	k.flags(q.wake, q.listens, q.failed, q.cohort, q.other, q.heard, q.lore.InTouch)
 	k.time(q.lore.At)
@@ -91,9 +96,17 @@ func (q *queueWorld) key(k *key) {
 	}
 }
 
-func (q *queueWorld) free() bool {
-	return !q.other && !slices.ContainsFunc(q.callers[:], func(c caller) bool { return c.inside })
+// inside returns how many callers have the lock.
+func (q *queueWorld) inside() (n int) {
+	for i := range q.callers {
+		if q.callers[i].inside {
+			n++
+		}
+	}
+	return n
 }
+
+func (q *queueWorld) free() bool { return !q.other && (q.readers || q.inside() == 0) }
 
 // on is the runner.
 func (q *queueWorld) on(i int8, e Event) {
@@ -110,6 +123,10 @@ func (q *queueWorld) on(i int8, e Event) {
 		q.slot = slotFree
 	}
 	q.wake = q.wake || d.PassOn
+	if d.CloseCohort {
+		q.cohort = false
+		q.promote()
+	}
 	q.failed = q.failed || d.ShareFailure
 	state := c.w.State()
 	if _, head := e.(Head); head && state == Over && q.now < c.w.policy.SharesFailureAt {
@@ -125,12 +142,29 @@ func (q *queueWorld) on(i int8, e Event) {
 	c.waits, c.promoted, c.w = false, false, Wait{}
 	if c.inside = state != Over; c.inside {
 		q.heard = false
-		q.cohort = state == HandedOff || len(q.queue) > 0
+		q.cohort = q.cohort && q.readers || state == HandedOff && !q.readers || state == Granted && (q.readers || len(q.queue) > 0)
 		if state == Granted {
 			q.lore.At = q.now
 		}
+		if state == Granted && q.readers {
+			q.letIn(i)
+		}
 	}
 	q.promote()
+}
+
+// alike reports whether readers may share a hold: the last one wants another lease.
+func alike(i, j int8) bool { return (i == callers-1) == (j == callers-1) }
+
+// letIn lets the waiters share a reader's hold. If one cannot, nobody else may join.
+func (q *queueWorld) letIn(i int8) {
+	q.granted = i
+	for _, j := range slices.Clone(q.queue) {
+		if alike(i, j) && (q.callers[j].w.State() == Behind || q.slot == slotFree) {
+			q.on(j, Received{})
+		}
+	}
+	q.cohort = len(q.queue) == 0
 }
 
 func (q *queueWorld) promote() {
@@ -164,6 +198,7 @@ const (
 	unheard
 	yieldsAfter // unlocks, and others go first
 	handsOff
+	joins // without waiting
 	otherTakes
 	otherReleases
 	otherUnheard
@@ -188,16 +223,21 @@ func (q *queueWorld) events(all []event) []event {
 			if q.cohort {
 				add(yieldsAfter)
 			}
-			if len(q.queue) > 0 && q.slot == slotFree {
+			if len(q.queue) > 0 && q.slot == slotFree && !q.readers {
 				add(handsOff)
 			}
 		case !c.waits:
-			add(comes)
+			if add(comes); q.cohort && q.readers && alike(i, q.granted) {
+				add(joins)
+			}
 		default:
 			switch c.w.State() {
 			case Behind:
 				if c.promoted {
 					add(isFirst)
+				}
+				if !c.w.Until().IsZero() && c.w.Until() <= q.now {
+					add(hasPaused)
 				}
 			case HoldingBack, Asleep:
 				if q.wake && c.w.State() == Asleep {
@@ -222,7 +262,7 @@ func (q *queueWorld) events(all []event) []event {
 	switch {
 	case q.other:
 		all = append(all, event{what: otherReleases}, event{what: otherUnheard})
-	case q.free():
+	case q.inside() == 0:
 		all = append(all, event{what: otherTakes})
 	}
 	if q.slot == slotAbandoned {
@@ -236,7 +276,9 @@ func (q *queueWorld) do(e event) {
 	switch e.what {
 	case comes:
 		p := q.policy
-		p.SharesFailureAt = q.now + sharesAfter
+		if p.SharesFailureAt = q.now + sharesAfter; q.readers {
+			p.ClosesCohortAt = q.now + 1
+		}
 		*c = caller{waits: true, w: New(p, false)}
 		q.queue = append(q.queue, i)
 		q.promote()
@@ -266,7 +308,9 @@ func (q *queueWorld) do(e event) {
 	case stops:
 		q.on(i, Ended{})
 	case hears, unheard, yieldsAfter:
-		c.inside = false
+		if c.inside = false; q.inside() > 0 {
+			return // others share the hold
+		}
 		if q.lore.NotBefore = 0; e.what == yieldsAfter {
 			q.lore.NotBefore = q.now + holdsBack
 		}
@@ -276,6 +320,8 @@ func (q *queueWorld) do(e event) {
 	case handsOff:
 		c.inside, q.failed = false, false
 		q.on(q.queue[0], Received{})
+	case joins:
+		c.inside = true
 	case otherTakes:
 		q.other, q.heard = true, false
 	case otherReleases, otherUnheard:
@@ -291,7 +337,7 @@ func (q *queueWorld) do(e event) {
 func (q *queueWorld) describe(e event) string {
 	words := [...]string{
 		"comes", "is first", "has the slot", "gets a reply", "gets no reply", "gives up during a request", "is woken", "has paused", "gives up",
-		"unlocks, and is heard", "unlocks", "unlocks, and others go first", "hands off", "the other takes the lock", "the other releases, and is heard",
+		"unlocks, and is heard", "unlocks", "unlocks, and others go first", "hands off", "joins", "the other takes the lock", "the other releases, and is heard",
 		"the other releases", "an abandoned attempt ends", "the clock ticks",
 	}[e.what]
 	if e.what >= otherTakes {
@@ -303,12 +349,10 @@ func (q *queueWorld) describe(e event) string {
 // The properties.
 
 func (q *queueWorld) wrong(s *search) string {
-	requesting, inside := 0, 0
+	requesting, inside := 0, q.inside()
 	for n := range q.callers {
 		c := &q.callers[n]
 		switch {
-		case c.inside:
-			inside++
 		case c.waits && c.w.State() == Requesting:
 			requesting++
 			fallthrough
@@ -323,7 +367,7 @@ func (q *queueWorld) wrong(s *search) string {
 		return q.fault
 	case requesting > 1 || requesting == 1 && q.slot != slotTaken || requesting == 0 && q.slot == slotTaken:
 		return "the try slot is not that of the one who tries"
-	case inside > 1 || inside == 1 && q.other:
+	case inside > 1 && !q.readers || inside > 0 && q.other:
 		return "two have the lock"
 	case q.mustTake() && !q.clone().taken():
 		return "a wake-up is lost: all sleep beside a free lock"
@@ -343,15 +387,16 @@ func (q *queueWorld) mustTake() bool {
 // taken makes what happens by itself happen, and reports whether the lock is taken then.
 func (q *queueWorld) taken() bool {
 	var all []event
+	before := q.inside()
 	for range longestFinish {
 		all = q.events(all[:0])
 		at := slices.IndexFunc(all, func(e event) bool { return slices.Contains(quiet, e.what) })
-		if at < 0 || !q.free() || len(q.queue) == 0 {
+		if at < 0 || q.inside() > before || len(q.queue) == 0 {
 			break
 		}
 		q.do(all[at])
 	}
-	return !q.free() || len(q.queue) == 0
+	return q.inside() > before || len(q.queue) == 0
 }
 
 // silent makes Redis silent for ever, and returns who goes on for too long then: calls that waited behind one that fails for long
@@ -387,13 +432,14 @@ func (q *queueWorld) silent() string {
 	return "a call tolerates a silent Redis for ever"
 }
 
-// finish makes everybody who is inside unlock, unheard, and no fault happen, and returns who does not come in.
+// finish makes no fault happen, and everybody who is inside unlock, unheard; but readers stay for ever. It returns what keeps a waiter
+// from the lock.
 func (q *queueWorld) finish(s *search) string {
 	var way []digest
 	var all []event
 	for range longestFinish {
 		state := s.of(q.key)
-		if s.ends[state] || q.free() && len(q.queue) == 0 {
+		if s.ends[state] || len(q.queue) == 0 {
 			for _, state := range way {
 				s.ends[state] = true
 			}
@@ -402,7 +448,7 @@ func (q *queueWorld) finish(s *search) string {
 		way = append(way, state)
 		all = q.events(all[:0])
 		at := slices.IndexFunc(all, func(e event) bool {
-			return slices.Contains(quiet, e.what) || e.what == unheard || e.what == otherUnheard || e.what == attemptEnds
+			return slices.Contains(quiet, e.what) || e.what == unheard && !q.readers || e.what == otherUnheard || e.what == attemptEnds
 		})
 		if at < 0 {
 			at = len(all) - 1
@@ -414,10 +460,20 @@ func (q *queueWorld) finish(s *search) string {
 
 // All states are visited.
 func TestSearchQueue(t *testing.T) {
-	for name, p := range map[string]Policy{"no waitlist": {}, "a waitlist, and no subscription": {Lists: IfSubscribed}} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		lists   Lists
+		readers bool
+	}{
+		{"no waitlist", Never, false},
+		{"a waitlist, and no subscription", IfSubscribed, false},
+		{"readers", IfSubscribed, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			check(t, newQueueWorld(p), 1000)
+			q := newQueueWorld(Policy{Lists: c.lists})
+			q.readers = c.readers
+			check(t, q, 1000)
 		})
 	}
 }

@@ -44,10 +44,10 @@ const (
 var waitlistWords = [...]string{
 	"begins to wait", "gives up, or its client closes", "has slept", "is woken", "has the try slot", "is handed a hold off",
 	"has to let others go first", "gets no reply", "gives up during a request", "repeats its request", "reads a late reply", "gets a reply",
-	"gets a reply beside another attempt", "has its reply delayed or lost", "has a late request arrive:", "gets a message for its request",
+	"gets a reply beside another attempt", "has its reply delayed or lost", "has a late request arrive:", "gets the message at",
 	"has its hold confirmed", "has its hold confirmed and the reply lost", "calls Unlock", "releases", "releases, and Redis yields", "leaves",
 	"has another attempt of its leave or release arrive", "learns that its hold is lost", "loses its connection", "subscribes", "is killed",
-	"is released by force", "has nobody beside it on the waitlist, which is lost", "",
+	"is released by force",
 }
 
 func name(i int8) string { return string(rune('A' + i)) }

@@ -2078,7 +2078,12 @@ var mutants = []mutant{
 		new: "e.After < 0",
 	},
 	{
-		name: "wait: a late reader waits for ever", in: "waiting.New", suite: tests(waiting, "TestTable"),
+		name: "wait: a late reader closes nothing", in: "Wait.timer", suite: tests(waiting, "TestSearchQueue"),
+		old: "CloseCohort: true",
+		new: "",
+	},
+	{
+		name: "wait: a late reader waits for ever", in: "waiting.New", suite: tests(waiting, "TestSearchQueue"),
 		old: "at: p.ClosesCohortAt, ",
 		new: "",
 	},
