@@ -39,6 +39,8 @@
 // of that request. If less than Policy.GrantMin is left, or the hold must not begin with a message, the waiter sends a request
 // and finds that it holds the lock. Others do not go first if the lock is granted already.
 //
+// A retry message brings the next request forward, and never puts it off.
+//
 // # Events
 //
 // An event that is not listed for a state changes nothing. TestTable compares the list with the machine.
@@ -76,7 +78,8 @@
 //
 //	Retry     Asleep       it counts, and says now                         Due          –
 //	          Asleep       it counts, and says now; others go first        HoldingBack  –
-//	          Asleep       it counts, and says later                       Asleep       Remember
+//	          Asleep       it counts, and says before Until                Asleep       Remember
+//	          Asleep       it counts, and says later                       Asleep       –
 //
 //	Woken     Asleep       others go first                                 HoldingBack  –
 //	          Asleep                                                       Due          –

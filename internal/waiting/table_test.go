@@ -73,6 +73,7 @@ type row struct {
 	do    string
 }
 
+func sleepsLong(w *tried)   { w.at = now + 8 }
 func yields(w *tried)       { w.lore.NotBefore = now + 1 }
 func noWaitlist(w *tried)   { w.policy.Lists = Never }
 func afterReply(w *tried)   { w.lore.At = now + 5 }
@@ -125,9 +126,10 @@ var table = []row{
 	{Grant{"request 1"}, Due, "it counts", yields, Due, ""},
 	{Grant{"request 1"}, Asleep, "it counts", yields, Due, ""},
 
-	{Retry{ID: "request 1"}, Asleep, "it counts, and says now", nil, Due, ""},
-	{Retry{ID: "request 1"}, Asleep, "it counts, and says now; others go first", yields, HoldingBack, ""},
-	{Retry{ID: "request 1", After: 7}, Asleep, "it counts, and says later", nil, Asleep, "Remember"},
+	{Retry{ID: "request 1"}, Asleep, "it counts, and says now", sleepsLong, Due, ""},
+	{Retry{ID: "request 1"}, Asleep, "it counts, and says now; others go first", func(w *tried) { sleepsLong(w); yields(w) }, HoldingBack, ""},
+	{Retry{ID: "request 1", After: 7}, Asleep, "it counts, and says before Until", sleepsLong, Asleep, "Remember"},
+	{Retry{ID: "request 1", After: 9}, Asleep, "it counts, and says later", sleepsLong, Asleep, ""},
 
 	{Woken{}, Asleep, "others go first", yields, HoldingBack, ""},
 	{Woken{}, Asleep, "", nil, Due, ""},

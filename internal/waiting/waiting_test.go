@@ -38,9 +38,12 @@ func TestWhenToAskAgain(t *testing.T) {
 	if w.On(now, Refused{Retry: time.Hour}, Lore{}); w.Until() != now.Add(time.Hour) {
 		t.Error("a waiter that polls pauses for", w.Until().Sub(now))
 	}
-	w = in(Asleep, tablePolicy)
-	if w.On(now, Retry{ID: "request 1", After: 7}, Lore{}); w.Until() != now+7 {
-		t.Error("after a message, a request is due at", w.Until())
+	w = in(Requesting, tablePolicy)
+	w.On(now, Refused{Retry: 20, Listed: true}, Lore{})
+	for _, c := range []struct{ after, want time.Duration }{{30, 20}, {7, 7}, {9, 7}} {
+		if w.On(now, Retry{ID: "request 2", After: c.after}, Lore{}); w.Until() != now.Add(c.want) {
+			t.Errorf("after a message that says %d, a request is due after %d", c.after, w.Until().Sub(now))
+		}
 	}
 }
 
@@ -81,10 +84,11 @@ func TestLittleOfAGrant(t *testing.T) {
 	for _, c := range []struct {
 		sent  mono.Time
 		valid time.Duration
+		least time.Duration
 		want  State
-	}{{now - 10, 20, Granted}, {now - 11, 20, Requesting}, {now - 30, 20, Requesting}, {now, 0, Requesting}} {
+	}{{now - 10, 20, 10, Granted}, {now - 11, 20, 10, Requesting}, {now - 30, 20, 10, Requesting}, {now, 0, 0, Requesting}} {
 		p := tablePolicy
-		p.GrantValid = c.valid
+		p.GrantValid, p.GrantMin = c.valid, c.least
 		w := in(Due, p)
 		granted(c.sent)(w)
 		if w.On(now, Slot{}, Lore{}); w.State() != c.want {

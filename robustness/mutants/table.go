@@ -1983,7 +1983,17 @@ var mutants = []mutant{
 		new: "false && ",
 	},
 	{
-		name: "wait: a hold begins with what is left of a grant", in: "Wait.try", suite: tests(waiting, "TestLittleOfAGrant"),
+		name: "wait: a hold that must not begins with a grant message", in: "Wait.grantLasts", suite: tests(waiting, "TestLittleOfAGrant"),
+		old: " && valid > 0",
+		new: "",
+	},
+	{
+		name: "wait: a retry message puts the next request off", in: "Wait.retry", suite: tests(waiting, "TestWhenToAskAgain"),
+		old: " || at >= w.at",
+		new: "",
+	},
+	{
+		name: "wait: a hold begins with what is left of a grant", in: "Wait.grantLasts", suite: tests(waiting, "TestLittleOfAGrant"),
 		old: ">= w.policy.GrantMin",
 		new: ">= 0",
 	},
@@ -2069,7 +2079,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "wait: a retry message is forgotten", in: "Wait.retry", suite: tests(waiting, "TestWhenToAskAgain"),
-		old: "w.at = now.Add(e.After)",
+		old: "w.at = at",
 		new: "",
 	},
 	{
