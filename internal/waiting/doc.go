@@ -142,7 +142,7 @@
 // The select has these cases. In other states the channel is nil.
 //
 //	in                        receives from           reports
-//	Behind                    the head channel        Head, with the failure that the queue keeps, and no longer keeps then
+//	Behind                    the head channel        Head; it takes the failure that the queue keeps
 //	Due                       the try slot            Slot
 //	Asleep                    the queue's wake-up     Woken
 //	HoldingBack, Due, Asleep  the box                 Grant, Retry
@@ -150,9 +150,9 @@
 //	all                       the handoff             Received
 //	all                       caller, Wait, closing   Ended
 //
-// If the client closes, the runner reports Ended rather than Head. Before its first select it tells the WaitObserver that the call waits, which may panic. When it has taken the try slot,
-// it checks whether a hold was handed off to it before; if so, it frees the slot and reports Received. Otherwise it reports what
-// is in the box, and then Slot.
+// If the client closes, the runner reports Ended rather than Head. Before its first select it tells the WaitObserver that the call
+// waits, which may panic. When it has taken the try slot, it checks whether a hold was handed off to it before; if so, it frees
+// the slot and reports Received. Otherwise it reports what is in the box, and then Slot.
 //
 // To send a request [WithID], the runner draws an ID, calls [Wait.Sent], and has messages for that ID put into the box, all before
 // the first attempt. The outcome is Acquired, Refused, Rejected or Failed. Only a request needs a context that Wait and Close end.
@@ -161,7 +161,8 @@
 // A grant is put in if it has the whole ID of a request. Other messages have the first half of an ID; the box gets them with the
 // whole one. A new subscription to the grant channel wakes the queue's head, because messages may be lost.
 //
-// The result follows from the state:
+// If a reply or a grant message ends the wait, the runner leaves the queue and frees the slot in one step: otherwise the next head
+// may find the slot taken. The result follows from the state:
 //
 //	Granted    the hold begins: with a grant of the request that was sent at Wait.GrantSent, or with the last reply if that is zero
 //	HandedOff  the hold was received
