@@ -10,7 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -42,7 +44,7 @@ func TestDeploy(t *testing.T) {
 	for i, line := range crontab(t, page) {
 		lines[fmt.Sprint("cron ", i)] = []string{"sh", "-c", line}
 	}
-	if len(lines) != 6 {
+	if len(lines) != 8 {
 		t.Fatalf("there are %d command lines: %q", len(lines), lines)
 	}
 	ran := regexp.MustCompile(`(?m)^ran \w+ (--full|--serve|up)$`)
@@ -58,6 +60,10 @@ func TestDeploy(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if slices.Contains(words, "--every") {
+				loads(t, server, env, first, words[1:]...)
+				return
 			}
 			if out := command(t, bin, env, first, words[1:]...); !ran.MatchString(out) {
 				t.Errorf("%q says %q", words, out)
@@ -109,6 +115,9 @@ func manifests(t *testing.T, page string) map[string][]string {
 			name := manifest["metadata"].(map[string]any)["name"].(string)
 			for _, container := range containers(manifest) {
 				words, ok := container["command"].([]any)
+				if args, only := container["args"].([]any); only && !ok { // of the image's own program
+					words, ok = append([]any{"holdfast"}, args...), true
+				}
 				if !ok {
 					continue
 				}
@@ -152,6 +161,31 @@ func containers(in any) (all []map[string]any) {
 	return all
 }
 
+// loads runs a command that goes on until a signal ends it: it loads the scripts, and loads them again when the server has lost them.
+func loads(t *testing.T, server *redistest.Server, env []string, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	loader := redistest.StartChild(t, cmd)
+	for range 2 {
+		limit := time.Now().Add(time.Minute)
+		for loaded := false; !loaded; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatal("no scripts are loaded")
+			}
+			loaded = !strings.Contains(server.Cli(t, "INFO", "memory"), "number_of_cached_scripts:0")
+		}
+		server.Cli(t, "SCRIPT", "FLUSH")
+	}
+	if err := loader.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-loader.Done()
+	if code := loader.ExitCode(); code != 128+int(syscall.SIGTERM) {
+		t.Errorf("SIGTERM ends it with %d", code)
+	}
+}
+
 // unitsOf are the units of systemd by their names, with the programs in bin. If systemd is
 // here, it verifies them.
 func unitsOf(t *testing.T, page, bin string) map[string]string {
@@ -166,7 +200,7 @@ func unitsOf(t *testing.T, page, bin string) map[string]string {
 		write(t, text, dir, name)
 		files = append(files, filepath.Join(dir, name))
 	}
-	if len(units) != 3 {
+	if len(units) != 4 {
 		t.Errorf("there are %d units", len(units))
 	}
 	slices.Sort(files)

@@ -14,6 +14,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -319,7 +320,7 @@ func (misplaced) RedisError() {}
 
 // Quiet keeps the Redis client from writing log lines to standard error. What
 // there is to say comes in the errors of calls.
-func Quiet() { redis.SetLogger(silence{}) }
+var Quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 type silence struct{}
 
