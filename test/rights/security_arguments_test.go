@@ -227,3 +227,81 @@ func TestHostileCountsAreBounded(t *testing.T) {
 		kit.OK(t, bounded(t, "renew", func() error { return s.rdb.Do(background, append(command, args...)...).Err() }))
 	})
 }
+
+// TestHugeTextsAreBounded has scripts meet texts of megabytes: each command of a loop would copy them, and take hours.
+func TestHugeTextsAreBounded(t *testing.T) {
+	t.Parallel()
+	huge := strings.Repeat("x", 4<<20)
+	many := func(n int, words func(i int) []any) (all []any) {
+		for i := range n {
+			all = append(all, words(i)...)
+		}
+		return all
+	}
+	numbered := func(i int) []any { return []any{fmt.Sprint("f", i)} }
+	call := func(which string, keys []any, args ...any) []any {
+		return slices.Concat([]any{"EVAL", protocol.Every()[which].Source(), len(keys)}, keys, []any{"0", "", "PUBLISH"}, args)
+	}
+	calls := protocol.CallsKey("x")
+	for what, c := range map[string]struct {
+		before [][]any
+		call   []any
+	}{
+		"a key, of which a client says much": {
+			nil, call("client write", []any{huge}, append([]any{"0", "60000", "", "", "", "0", "0", "0"}, many(20_000, numbered)...)...),
+		},
+		"a key, of which many do not hold the lock": {
+			[][]any{{"HSET", huge, "a:1", "1"}}, call("mutex force", []any{huge}, many(50_000, numbered)...),
+		},
+		"the second key": {
+			nil, call("permits leave", []any{"x", huge, protocol.ReservationKey("x")}, many(200_000, numbered)...),
+		},
+		"the owner of many read holds": {
+			[][]any{{"HSET", "x", "mode", "read", huge, "99999"}}, call("read renew", []any{"x"}, huge, "60000", "0", protocol.ReadPrefix("x")),
+		},
+		"what stands in front of the owner of many read holds": {
+			[][]any{{"HSET", "x", "mode", "read", "a:1", "99999"}}, call("read renew", []any{"x"}, "a:1", "60000", "0", huge),
+		},
+		"a call that has drained, among others of its time": {
+			[][]any{{"ZADD", calls, 5, huge}, append([]any{"ZADD", calls}, many(50_000, func(i int) []any { return []any{5, i} })...)},
+			call("semaphore drain", []any{"x", calls}, huge, "60000", "0"),
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newHostileServer(t)
+			for _, command := range c.before {
+				s.do(t)(command...)
+			}
+			began := time.Now()
+			err := s.rdb.Do(background, c.call...).Err()
+			var answered redis.Error
+			if err != nil && !errors.As(err, &answered) {
+				t.Errorf("the server is busy: %v", err)
+			}
+			kit.Took(t, time.Since(began), 0, longestCall, "it took %v")
+		})
+	}
+	t.Run("more permits than one hold can have", func(t *testing.T) {
+		s := newHostileServer(t)
+		held, asks, line := protocol.PermitsKey("x"), protocol.AsksKey("x"), protocol.LineKey("x")
+		s.do(t)("SET", "x", "1000000000")
+		s.do(t)("ZADD", line, 1, "c:1")
+		s.do(t)("HSET", asks, "c:1", "N 3000 9999999999999 1", "c:1 ids", strings.Repeat("0123456789abcdef", protocol.MaxPermits+1))
+		s.do(t)(call("permits add", []any{"x", held, calls}, "id", "60000", "1")...)
+		if n, m := s.rdb.ZCard(background, held).Val(), s.rdb.ZCard(background, line).Val(); n+m > 0 {
+			t.Errorf("%d were granted, and %d wait", n, m)
+		}
+		ids := many(protocol.MaxPermits+1, numbered)
+		if err := s.rdb.Do(background, call("permits acquire", []any{"x", held, protocol.ReservationKey("x")}, append([]any{"60000", "1"}, ids...)...)...).Err(); err == nil {
+			t.Error("somebody acquires them")
+		}
+	})
+	t.Run("publishing by another command", func(t *testing.T) {
+		s := newHostileServer(t)
+		c := []any{"EVAL", protocol.MutexScripts.Force.Source(), 1, "x", "0", "y", "SET", "0", "a:1"}
+		s.do(t)("HSET", "x", "a:1", "1")
+		if err := s.rdb.Do(background, c...).Err(); err == nil || s.rdb.Exists(background, "y").Val() == 1 {
+			t.Errorf("a release executes a command of the caller's choice: %v", err)
+		}
+	})
+}

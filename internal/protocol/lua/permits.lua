@@ -110,9 +110,10 @@ local function store()
   end
 end
 
--- IDS stands behind an owner in the name of a field: see above.
+-- IDS stands behind an owner in the name of a field: see above. MOST_IDS is how many one asks for at most, as MaxPermits in Go:
+-- what somebody else has written there, or calls with, must not keep the server busy.
 -- from line: LINE
-local IDS = ' ids'
+local IDS, MOST_IDS = ' ids', 4096
 
 -- foreign says whether one of Redisson's holds a permit: ids of ours have a UUID's version, 8, and an h behind the
 -- first eight bytes. Of many the first and the last SEEN to expire are looked at.
@@ -137,7 +138,7 @@ end
 -- from common: publish
 -- from line: ask_again, listening, tell, step_out
 -- from semaphore_next: reservation, stand_down, stretch
--- from permits: free, lined, whole, store, IDS
+-- from permits: free, lined, whole, store, IDS, MOST_IDS
 local MOST = 64
 local function serve(stay, me, wants, my_id)
   if free <= stay then
@@ -159,7 +160,7 @@ local function serve(stay, me, wants, my_id)
     local ids, id, n = '', my_id, wants
     if owner ~= me then
       ids = redis.pcall('HGET', ASKS, owner .. IDS)
-      ids = type(ids) == 'string' and #ids % 16 == 0 and ids or ''
+      ids = type(ids) == 'string' and #ids <= 16 * MOST_IDS and #ids % 16 == 0 and ids or ''
       id, n = string.sub(ids, 1, 16), #ids / 16
     end
     local out = true

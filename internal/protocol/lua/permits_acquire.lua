@@ -42,12 +42,16 @@ if #ARGV == 6 and #available < 16 and string.match(available, '^[1-9]%d*$') then
   end
 end
 
+-- from permits: IDS, MOST_IDS
+local n = #ARGV - 5
+if n > MOST_IDS then
+  return redis.error_reply('ERR more permits than one hold can have')
+end
 -- from line: step_out
--- from permits: free, lined, theirs, expired, whole, store, IDS, serve
+-- from permits: free, lined, theirs, expired, whole, store, serve
 -- from semaphore_next: reservation, wanted, hold_back, stand_next, stand_down
 local me, ask = string.match(ARGV[5], '^(%S+) ?(.*)$')
 local number, grant, scattered = string.match(ask, '^(%S+) (%d+) (%d)$') -- one pattern for both would take the fourth power of the length
-local n = #ARGV - 5
 -- count_missing says how many of its permits are not held, and take has them held. One that comes late, and does not say who it is, may
 -- stand in line meanwhile, and be served there like any other.
 local function count_missing()

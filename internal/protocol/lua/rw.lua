@@ -54,12 +54,14 @@ local function reads(key, owner)
   return #count < 6 and string.match(count, '^[1-9]%d*$') and tonumber(count) or 0
 end
 
--- spend returns how many of n keys of read holds the script may still use. All counts of a script come to less, unless
--- somebody has written larger ones to Redis, or into an argument: these must not keep the server busy.
+-- spend returns how many of n keys of an owner's read holds the script may still use. All counts of a script come to less,
+-- unless somebody has written larger ones to Redis, or into an argument: these must not keep the server busy. A long key costs
+-- as much as several, since each use copies it.
 local unspent = 200000
-local function spend(n)
-  n = math.max(0, math.min(n, unspent))
-  unspent = unspent - n
+local function spend(n, prefix, owner)
+  local cost = 1 + math.floor((#prefix + #owner) / 512)
+  n = math.max(0, math.min(n, math.floor(unspent / cost)))
+  unspent = unspent - n * cost
   return n
 end
 
@@ -70,7 +72,7 @@ end
 -- from rw: read_key, grace, reads, spend
 local function reading(key, prefix, owner)
   local count = reads(key, owner)
-  local looks, ttl = spend(count), 0
+  local looks, ttl = spend(count, prefix, owner), 0
   for i = 1, looks do
     local read = read_key(prefix, owner, i)
     local left = redis.call('PTTL', read)
@@ -95,7 +97,7 @@ end
 -- from rw: read_key, spend
 local function keep_reads(key, prefix, owner, from, count, ttl)
   redis.call('HSET', key, owner, count)
-  for i = 1, spend(count) do
+  for i = 1, spend(count, prefix, owner) do
     local read = read_key(prefix, owner, i)
     if i > from or redis.call('PTTL', read) < tonumber(ttl) then
       redis.call('SET', read, '1', 'PX', ttl)
@@ -106,7 +108,7 @@ end
 -- drop_reads ends the owner's read holds from the first to the last of these.
 -- from rw: read_key, spend
 local function drop_reads(prefix, owner, first, last)
-  for i = first, first + spend(last - first + 1) - 1 do
+  for i = first, first + spend(last - first + 1, prefix, owner) - 1 do
     redis.call('DEL', read_key(prefix, owner, i))
   end
 end
@@ -303,7 +305,7 @@ local function admit(prefix, me)
   end
   local reserved = redis.pcall('GET', NEXT)
   local left = type(reserved) == 'string' and redis.pcall('PTTL', NEXT)
-  if not (type(left) == 'number' and left >= 0 and left <= LONGEST_RESERVED) then
+  if not (type(left) == 'number' and left >= 0 and left <= LONGEST_RESERVED and #reserved <= 4096) then
     reserved = nil
   end
   local got, mine, last, gone = 0, false, false, nil
