@@ -186,3 +186,32 @@ func (f *forger) end(t *testing.T) {
 		t.Errorf("an ask is named as %q by what grants nothing", f.words[i])
 	}
 }
+
+// TestForgedDelays: whoever has heard what an ask is called can tell the waiter to ask later, again and again. It asks when it would have asked
+// anyway, so it notices in time that the lock is free.
+func TestForgedDelays(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := kit.GoRedis("ours", redis.UniversalOptions{Addrs: []string{s.Addr()}}, nil)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { kit.OK(t, rdb.Close()) })
+	holder, waiter := p.Client(t), p.Client(t)
+	h := kit.Must(t)(holder.NewMutex("x").Lock(background))
+	got := make(chan error, 1)
+	go func() { got <- given(waiter.NewMutex("x").Lock(background)) }()
+	kit.WaitFor(t, "an ask", func() bool { return rdb.HLen(background, protocol.AsksKey("x")).Val() == 1 })
+	kit.OK(t, rdb.Del(background, "x").Err()) // nobody is told
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for _, ask := range rdb.HVals(background, protocol.AsksKey("x")).Val() {
+			kit.OK(t, rdb.Publish(background, grantChannel(waiter), protocol.AskName(ask)+" 1000").Err())
+		}
+		select {
+		case err := <-got:
+			kit.OK(t, err)
+			_ = h.Unlock() // it is lost
+			return
+		default:
+		}
+	}
+	t.Errorf("the waiter has not asked for %v", patience)
+}
