@@ -18,8 +18,8 @@ import (
 type State struct {
 	// Name is the name of the lock; of several locks, that of the [MultiLock].
 	Name string
-	// Holders are who holds it; none if it is free. Each permit that is held is one, with its id as the owner. Those of
-	// several locks are in Parts.
+	// Holders are who holds it; none if it is free. Each permit that is held is one, with its id as the owner. Of
+	// readers there are the first 10,000. Those of several locks are in Parts.
 	Holders []Holder
 	// TTL is how long the key lives unless it is renewed, 0 if there is none, and [NoExpiry] if it does not expire, as is
 	// usual for semaphores and latches. Of several locks, it is how long enough of them live.
@@ -165,6 +165,17 @@ func (s side) holdersIn(found State, of []Owner) (owners []string) {
 	return owners
 }
 
+// inCrowd are whom to take it from if more read than were named: some owners, whether they were or not, or all.
+func (s side) inCrowd(found State, of []Owner) (owners []string) {
+	if len(of) == 0 {
+		return append(s.holdersIn(found, nil), protocol.Everybody)
+	}
+	for _, owner := range of {
+		owners = append(owners, owner.text)
+	}
+	return owners
+}
+
 // force takes a lock, or one side of it, from those of some owners who hold it, or from whoever does if none are named,
 // with what they hold of other sides, and reports whether anybody did. It asks who that is first, so that a delayed
 // attempt does not hit the next holder.
@@ -177,6 +188,9 @@ func force(ctx context.Context, s side, from []Owner, others ...side) (bool, err
 			return false, err
 		}
 		holders := s.holdersIn(found, from)
+		if s.mode == ModeRead && len(found.Holders) >= protocol.Crowd { // not all are named
+			holders = s.inCrowd(found, from)
+		}
 		if len(holders) == 0 {
 			return false, nil
 		}

@@ -102,6 +102,13 @@ func (l *Read) Adopt(a Acquire, other string) script.Request {
 // Retain has nothing to ask: others may read beside it anyway.
 func (*Read) Retain(string, int, string, time.Duration) script.Request { return script.Request{} }
 
+// Crowd is how many readers the answer to Inspect names at most: CROWD in lua/rw_inspect.lua. Everybody, behind so many of them in
+// a call of Force, stands for all who read.
+const (
+	Crowd     = 10_000
+	Everybody = ""
+)
+
 // Force takes it from readers.
 func (l *Read) Force(holders []string) script.Request {
 	return script.Request{

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/goredisdriver"
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/test/kit"
@@ -720,4 +721,33 @@ func TestHostileNames(t *testing.T) {
 		kit.WantError(t, err, holdfast.ErrInvalid)
 		wantHarmless(t, "a name that cannot be", err)
 	}
+}
+
+// TestCrowdIsForced has 300,000 owners read, most of whom Inspect does not name: one call takes the lock from all of them.
+func TestCrowdIsForced(t *testing.T) {
+	t.Parallel()
+	s := newHostileServer(t)
+	m := s.client(t, holdfast.WithTimeout(6*time.Second)).NewRWMutex("x")
+	for i := range 300 {
+		fields := []any{"HSET", "x", "mode", "read"}
+		for j := range 1000 {
+			fields = append(fields, fmt.Sprintf("99f17b91-c6cc-479e-88f6-%06d%06d:1", i, j), "1")
+		}
+		s.do(t)(fields...)
+	}
+	kit.WantError(t, errorOf(m.TryLock(background)), holdfast.ErrLocked)
+	state, err := m.RLocker().Inspect(background)
+	if kit.OK(t, err); len(state.Holders) != protocol.Crowd {
+		t.Errorf("%d readers are named", len(state.Holders))
+	}
+	some := []holdfast.Owner{state.Holders[0].Owner, state.Holders[1].Owner}
+	done, err := m.RLocker().ForceUnlock(background, some...)
+	if kit.OK(t, err); !done || s.rdb.HLen(background, "x").Val() != 300*1000+1-2 {
+		t.Errorf("it is taken (%v) from others than those who are named: %d fields are left", done, s.rdb.HLen(background, "x").Val())
+	}
+	done, err = m.RLocker().ForceUnlock(background)
+	if kit.OK(t, err); !done {
+		t.Error("it is not taken")
+	}
+	kit.Unlock(t, kit.Must(t)(m.TryLock(background)))
 }

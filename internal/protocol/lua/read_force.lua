@@ -3,10 +3,13 @@
 -- KEYS[1]     the lock
 -- ARGV[4]     the payload
 -- ARGV[5]     what stands in front of an owner in the keys of its read holds
--- ARGV[6...]  owners
+-- ARGV[6...]  owners; empty behind them: nor any other one, since these are only the first of a crowd
 --
 -- {1, now, untold}  one of them did; if nobody holds it any more, those in line have it now
 -- {0, now}          none did
+--
+-- Of a crowd, most of those who are named must read, so that a call that comes late does not hit others. The keys of
+-- its read holds are left to expire.
 
 -- from common: publish
 -- from rw: reads, reading, others, drop_reads, read_on, admit
@@ -22,6 +25,12 @@ for i = 6, #ARGV do
 end
 if #found == 0 then
   return {0, at}
+end
+if ARGV[#ARGV] == '' and 2 * #found > #ARGV - 6 and redis.call('HGET', key, 'mode') == 'read' then
+  publish(ARGV[4])
+  redis.call('DEL', key)
+  admit(prefix)
+  return {1, at, untold}
 end
 local lives, longest, dead = redis.call('PTTL', key), nil, nil
 if redis.call('HGET', key, 'mode') == 'read' then

@@ -10,11 +10,12 @@
 --
 -- pttl is -2 if nobody holds it. mode is read or write; one owner can have both. A
 -- reader's pttl is that of the longest of its holds; one whose keys have expired is
--- not told.
+-- not told, nor is any behind the first CROWD.
 
 -- from common: OTHER_KIND
 -- from line: LINE
 -- from rw: other_kind, writer, readers, reading
+local CROWD, told = 10000, 0 -- Crowd in Go
 if other_kind(KEYS[1]) then
   return redis.error_reply(OTHER_KIND)
 end
@@ -33,6 +34,10 @@ for reader in readers(KEYS[1]) do
   local reads, left = reading(KEYS[1], ARGV[4], reader)
   if reads > 0 then
     tell(reader, 'read', reads, left)
+    told = told + 1
+    if told == CROWD then
+      break
+    end
   end
 end
 local waiters = redis.pcall('ZRANGE', LINE, 0, 999)

@@ -174,7 +174,9 @@ func Victims(l survey.Lock) string {
 		named = append(named, present.Who(h.Who, h.Owner)+" ("+present.HoldOf(h, l)+")")
 	}
 	text := strings.Join(named, "; ")
-	if more := l.HolderCount - len(named); more > 0 {
+	if more := l.HolderCount - len(named); more > 0 && len(named) == 0 {
+		text = fmt.Sprintf("%d owners, of whom none is named", more) // the first of a crowd hold it no more
+	} else if more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	what, verb := "the "+map[survey.Kind]string{survey.Mutex: "mutex", survey.Fair: "fair mutex", survey.RW: "read-write lock"}[l.Kind], "is held"

@@ -238,3 +238,12 @@ func TestMoreHoldersThanAreNamed(t *testing.T) {
 		t.Errorf("%s are left", left)
 	}
 }
+
+// TestVictimsOfACrowd names nobody if none of those who were read holds the lock.
+func TestVictimsOfACrowd(t *testing.T) {
+	t.Parallel()
+	got := Victims(survey.Lock{Name: "x", Kind: survey.RW, HolderCount: 5})
+	if want := `the read-write lock "x" is held by 5 owners, of whom none is named`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
