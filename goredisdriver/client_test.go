@@ -1,9 +1,11 @@
 package goredisdriver
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -479,4 +481,57 @@ func TestScriptThatSaysNoScript(t *testing.T) {
 	defer cancel()
 	_, err := New(client).Eval(ctx, driver.Call{Script: odd, Keys: []string{"k"}})
 	drivertest.CheckError(t, "odd", err, driver.Error{Code: "NOSCRIPT"})
+}
+
+// TestMalformedMessages has a server send messages that go-redis panics at. Each costs the connection; on the last one the listener hears what is said.
+func TestMalformedMessages(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	replies := []string{"*1\r\n$7\r\nmessage\r\n", "*0\r\n", "*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n+1\r\n", "*9223372036854775807\r\n"}
+	last := "*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$2\r\nhi\r\n"
+	go func() {
+		for i := 0; ; i++ {
+			reply := last
+			if i < len(replies) {
+				reply = replies[i]
+			}
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close() //nolint:errcheck // it has ended
+				in := bufio.NewScanner(conn)
+				for in.Scan() {
+					switch strings.ToLower(in.Text()) {
+					case "hello":
+						_, _ = io.WriteString(conn, "-ERR unknown command\r\n")
+					case "client", "ping":
+						_, _ = io.WriteString(conn, "+OK\r\n")
+					case "subscribe":
+						_, _ = io.WriteString(conn, reply)
+					}
+				}
+			}()
+		}
+	}()
+	heard := make(chan string, 1)
+	l := New(closeLater(t, redis.NewClient(&redis.Options{Addr: server.Addr().String(), DisableIdentity: true}))).Listen(func(e driver.Event) {
+		if e.Kind == driver.Message {
+			heard <- e.Payload
+		}
+	})
+	defer l.Close()
+	l.Subscribe("x")
+	select {
+	case payload := <-heard:
+		if payload != "hi" {
+			t.Errorf("it hears %q", payload)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it hears nothing")
+	}
 }

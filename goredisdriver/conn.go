@@ -2,6 +2,7 @@ package goredisdriver
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,7 +128,7 @@ func (c *conn) sendPending(pubsub *redis.PubSub) error {
 // place if one passed in the middle of a message.
 func (c *conn) read(pubsub *redis.PubSub) {
 	for {
-		message, err := pubsub.Receive(c.ctx)
+		message, err := receive(c.ctx, pubsub)
 		if c.ctx.Err() != nil {
 			return
 		}
@@ -142,6 +143,17 @@ func (c *conn) read(pubsub *redis.PubSub) {
 			return
 		}
 	}
+}
+
+// receive is the next message. go-redis panics at one that no server sends, and nobody else could recover from that. The connection is closed then, so what
+// go-redis has left on it does not matter.
+func receive(ctx context.Context, pubsub *redis.PubSub) (message any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a malformed message: %v", r)
+		}
+	}()
+	return pubsub.Receive(ctx)
 }
 
 // handle reports whether the connection is still of use after a message.

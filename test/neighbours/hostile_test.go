@@ -324,6 +324,7 @@ func (a *authority) issue(t *testing.T, template *x509.Certificate) *tls.Config 
 var hostileReplies = map[string]map[string]string{
 	strings.Repeat("*1\r\n", 3_000_000): {"go-redis": "stack overflow", "rueidis": "stack overflow"},
 	"*9223372036854775807\r\n":          {"go-redis": "makeslice", "rueidis": "makeslice"},
+	"%1\r\n*0\r\n+OK\r\n":               {"go-redis": "hash of unhashable type"},
 	strings.Repeat("+OK\r\n", 100):      {"rueidis": "protocol bug"}, // nothing has asked for the others; go-redis closes the connection
 }
 
