@@ -29,6 +29,8 @@ func TestNestedLies(t *testing.T) {
 	eventually(t, "the lock is held", func() bool { return exists(dir + "/pid") })
 	owner := strings.TrimSpace(server.Cli(t, "HKEYS", "job"))
 	server.Cli(t, "HSET", "vandal", "somebody:1", "1") // nobody says who that is
+	const nameless = "99f17b91-c6cc-889e-88f6-8265bee545cf:1"
+	server.Cli(t, "HSET", "nameless", nameless, "1")
 	server.Cli(t, "HSET", "empty", "", "1")
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
@@ -86,12 +88,21 @@ func TestNestedLies(t *testing.T) {
 		"a run of the name in another Redis, nobody's owner":   inside("vandal", ownerV+"somebody:1 "+strings.Replace(try, "job", "vandal", 1)),
 		"a run that has ended, seen from what it left":         inside("job", "exec 3>&1; (while kill -0 $HOLDFAST_RUNNER 2>/dev/null; do sleep 0.05; done; "+ownerV+owner+" "+try+" >&3 2>&1; echo code $? >&3) & exit 75"),
 		"a run that is another one's, of a semaphore, no hold": inside("sem", lock+"job "+ownerV+owner+" "+try, "--kind", "permits", "--permits", "1"),
+		"a script that looks like a run":                       shell(t, lock+"nameless "+ownerV+nameless+" "+runner+"$$ setsid "+strings.Replace(try, "job", "nameless", 1), "script", "run", "nameless"),
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			wantNotRun(t, cmd, 75)
 		})
 	}
+}
+
+// shell returns a command of a shell that is the parent of a group's leader, as where it controls jobs, and has the words behind its script.
+func shell(t *testing.T, script string, words ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sh", append([]string{"-c", script + " & wait $!"}, words...)...)
+	cmd.Env = append(os.Environ(), "PATH="+toolDir(t)+":"+os.Getenv("PATH"))
+	return cmd
 }
 
 // wantNotRun checks that a run ends with a code, and that its command did not run.

@@ -72,7 +72,7 @@
 //	the environment is whole     HOLDFAST_LOCK comes with HOLDFAST_OWNER and HOLDFAST_RUNNER, and each value is one that a run sets, also
 //	                             of HOLDFAST_PERMIT and HOLDFAST_TOKEN                  otherwise an error (64), whatever the lock
 //	it is about this lock        HOLDFAST_LOCK is our name                              otherwise a hold of our own
-//	the outer run lives          HOLDFAST_RUNNER is the process of a run of that name, by its command line
+//	the outer run lives          HOLDFAST_RUNNER is the process of a run of that name, by its program and its command line
 //	                                                                                    otherwise a hold of our own, and a notice
 //	it stops us at a loss        it is the parent of the leader of our process group, which has not ended: not after setsid, nor once
 //	                             the outer run or its command has ended                 likewise

@@ -2,7 +2,11 @@ package runner
 
 import (
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -37,12 +41,27 @@ func proveRunner(runner int, name string) error {
 	}
 	line, err := process.CmdLine()
 	switch {
-	case err != nil || !isRunOf(line, name):
+	case err != nil || !isRunOf(line, name) || !isOurProgram(process, line):
 		return errNoRun
 	case !inGroupOf(runner):
 		return errLeftGroup
 	}
 	return nil
+}
+
+// isOurProgram reports whether a process executes a program of our name, whatever its command line says: a script may be run with anything behind its
+// name. Of another user's process only the command line is to be seen.
+func isOurProgram(process procfs.Proc, line []string) bool {
+	name := func(path string) string { return filepath.Base(strings.TrimSuffix(path, " (deleted)")) } // as after an update
+	ours, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return false
+	}
+	program, err := process.Executable()
+	if errors.Is(err, fs.ErrPermission) {
+		program, err = line[0], nil
+	}
+	return err == nil && name(program) == name(ours)
 }
 
 // ended is the state of a process that has ended and was not collected yet.
