@@ -296,6 +296,18 @@ func TestHugeTextsAreBounded(t *testing.T) {
 			t.Error("somebody acquires them")
 		}
 	})
+	t.Run("the ids of permits", func(t *testing.T) {
+		s := newHostileServer(t)
+		sem, held := s.client(t).NewPermitSemaphore("x"), protocol.PermitsKey("x")
+		s.do(t)("SET", "x", "1")
+		s.do(t)("ZADD", held, 9e14, "short", 9.1e14, strings.Repeat("x", 9<<20))
+		state, err := sem.Inspect(background)
+		if kit.OK(t, err); len(state.Holders) != 1 {
+			t.Errorf("%d holders are named", len(state.Holders))
+		}
+		kit.OK(t, kit.ErrOf(sem.ForceUnlock(background)))
+		kit.WantError(t, kit.ErrOf(sem.Inspect(background)), holdfast.ErrOtherKind)
+	})
 	t.Run("publishing by another command", func(t *testing.T) {
 		s := newHostileServer(t)
 		c := []any{"EVAL", protocol.MutexScripts.Force.Source(), 1, "x", "0", "y", "SET", "0", "a:1"}

@@ -7,7 +7,8 @@
 --
 -- Ids are written in hexadecimal digits, as Redisson shows them. The first pttl is
 -- that of KEYS[1], the others are those of the permits; -1 never ends. Waiters are the
--- first thousand who stand in line.
+-- first thousand who stand in line. Of ids that have more than 8 MB together the first are told, since nothing could stop
+-- Redis while it rewrites them; one that long is no permit.
 
 -- from line: LINE
 -- from permits: free, expired, whole
@@ -18,7 +19,15 @@ for c = 0, 255 do
 end
 local holders, lives = {}, redis.call('PTTL', KEYS[1])
 local held = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
+local bytes = 0
 for i = 1, #held, 2 do
+  bytes = bytes + #held[i]
+  if bytes > 8 * 1024 * 1024 then
+    if i == 1 then
+      return redis.error_reply('WRONGTYPE a permit has an id of more than 8 MB')
+    end
+    break
+  end
   local score = tonumber(held[i + 1])
   local pttl = score >= 922337203685477 and -1 or math.max(score - at, 0)
   if lives >= 0 and (pttl < 0 or lives < pttl) then
