@@ -130,11 +130,20 @@ local function other_kind(key)
   return mode ~= 'read' and not (mode == 'write' and writer(key)) and redis.call('EXISTS', key) == 1
 end
 
+-- writes returns the owner of the field of one who writes, or nil. It looks at the end alone: a pattern would look for it everywhere in what somebody
+-- has written there, megabytes perhaps.
+local function writes(field)
+  if field and string.sub(field, -6) == ':write' then
+    return string.sub(field, 1, -7)
+  end
+end
+
 -- writer says who writes, and how often, or nil.
+-- from rw: writes
 local function writer(key)
   local fields = redis.call('HGETALL', key)
   for i = 1, #fields, 2 do
-    local owner = string.match(fields[i], '^(.*):write$')
+    local owner = writes(fields[i])
     if owner then
       return owner, fields[i + 1]
     end
@@ -142,12 +151,13 @@ local function writer(key)
 end
 
 -- readers goes through the fields that count reads.
+-- from rw: writes
 local function readers(key)
   local fields, i = redis.call('HKEYS', key), 0
   return function()
     repeat
       i = i + 1
-    until fields[i] ~= 'mode' and not string.match(fields[i] or '', ':write$')
+    until fields[i] ~= 'mode' and not writes(fields[i])
     return fields[i]
   end
 end
@@ -275,9 +285,10 @@ end
 -- tell_writer has the first writer in line ask at once.
 -- from common: publish
 -- from line: LINE, FIRST, ask_of, channel_of, ask_again
+-- from rw: writes
 local function tell_writer()
   for _, field in ipairs(redis.pcall('ZRANGE', LINE, 0, FIRST - 1)) do
-    local number = string.find(field, ':write$') and ask_of(field)
+    local number = writes(field) and ask_of(field)
     if number then
       publish(ask_again(number, 0), channel_of(field))
       return
@@ -295,7 +306,7 @@ end
 -- has got in, or been dropped; the next one is told to ask, as it may want to reserve the lock in its turn.
 -- from common: publish
 -- from line: LINE, listening, step_out
--- from rw: NEXT, enter, reading, tell_writer
+-- from rw: NEXT, enter, reading, tell_writer, writes
 local MOST, LONGEST_RESERVED = 64, 60000
 local function admit(prefix, me)
   local found = redis.pcall('EXISTS', KEYS[1], LINE) -- an error while a cluster moves the slot
@@ -312,7 +323,7 @@ local function admit(prefix, me)
   local line, i = redis.pcall('ZRANGE', LINE, 0, MOST - 1), 1
   while line[i] and not last do
     local field = line[i]
-    local writer = string.match(field, '^(.*):write$')
+    local writer = writes(field)
     if not writer and reserved then
       field, writer = reserved .. ':write', reserved
       if type(redis.pcall('ZRANK', LINE, field)) ~= 'number' then
