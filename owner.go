@@ -27,7 +27,7 @@ type Owner struct {
 }
 
 // ParseOwner reads an owner as [Owner.String] writes it. It returns an error
-// that matches [ErrInvalid] for anything else.
+// that matches [ErrInvalid] for anything else, and for more than 256 bytes.
 func ParseOwner(s string) (Owner, error) {
 	o := Owner{s}
 	if raw, err := o.permit(); err == nil && hex.EncodeToString([]byte(raw)) == s {
@@ -43,7 +43,7 @@ func ParseOwner(s string) (Owner, error) {
 func (o Owner) checkNumbered() error {
 	client, number, ok := strings.Cut(o.text, ":")
 	n, err := strconv.ParseInt(number, 10, 64)
-	if !ok || client == "" || err != nil || strconv.FormatInt(n, 10) != number {
+	if !ok || client == "" || len(o.text) > protocol.MaxOwner || err != nil || strconv.FormatInt(n, 10) != number {
 		return invalid("owner: %.100q is not a client id, a colon and a number", o.text)
 	}
 	return nil

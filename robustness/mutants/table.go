@@ -454,7 +454,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: an argument keeps the server busy", in: "rw.lua", suite: tests(rights, "TestHostileArguments"),
-		old: "n = math.max(0, math.min(n, unspent))",
+		old: "n = math.max(0, math.min(n, math.floor(unspent / cost)))",
 		new: "n = math.max(0, n)",
 	},
 	{
@@ -574,8 +574,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "read-write: a forced unlock of readers lets in nobody", in: "read_force.lua", suite: tests(line, "TestRWLineForce"),
-		old: "  admit(prefix)\n",
-		new: "",
+		old: "dead)\n  admit(prefix)\n",
+		new: "dead)\n",
 	},
 	{
 		name: "read-write: a forced unlock of the writer lets in nobody", in: "write_force.lua", suite: tests(line, "TestRWLineForce"),
