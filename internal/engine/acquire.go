@@ -63,7 +63,7 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	returned := false
 	defer func() {
 		if !returned { // the WaitObserver has panicked
-			a.queued.waiter.Leave()
+			a.waiter.Leave()
 			a.queued.place.leave()
 			a.giveUp(false)
 			if a.received {

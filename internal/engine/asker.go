@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -64,7 +65,10 @@ type asker struct {
 	unknown             []*call.Attempt // whose result is not known
 	// last is the last refusal or failure: the error when the wait is over.
 	last   error
-	queued queued // how it waits in the queue
+	waiter waiter // in the queue of this process
+	queued queued // how it waits there
+	// leaveDue says that a wait may have left something in Redis.
+	leaveDue bool
 }
 
 // bound returns the context that bounds the whole call. It is made when it is needed first: a free lock does not need it.
@@ -100,6 +104,14 @@ func (a *asker) timeLimit() time.Duration {
 	return a.args.Wait
 }
 
+// waitLeft is what is left of Args.Wait.
+func (a *asker) waitLeft() time.Duration {
+	if a.args.Wait <= 0 {
+		return math.MaxInt64
+	}
+	return time.Until(a.started.Add(a.args.Wait))
+}
+
 // tellWaiting tells Args.Waiter, once, that the call has to wait.
 func (a *asker) tellWaiting(ahead int) {
 	if a.hadToWait {
@@ -115,7 +127,7 @@ func (a *asker) tellWaiting(ahead int) {
 func (a *asker) whyWaiting() error {
 	why := a.last
 	if why == nil {
-		_, why = a.queued.waiter.Retry()
+		_, why = a.waiter.Retry()
 	}
 	return a.explained(why)
 }
@@ -171,7 +183,7 @@ func (a *asker) askBriefly(request script.Request) call.Result {
 		ctx = a.bounded
 	}
 	a.asked()
-	res := a.engine.Calls.DoBriefly(ctx, patience, a.bound, request, &a.queued.waiter)
+	res := a.engine.Calls.DoBriefly(ctx, patience, a.bound, request, &a.waiter)
 	a.answered(res)
 	return res
 }
@@ -191,7 +203,9 @@ func (a *asker) answered(res call.Result) {
 }
 
 // mayBeRegistered reports whether Redis may know of a waiter.
-func (a *asker) mayBeRegistered() bool { return a.registered && (a.refused || len(a.unknown) > 0) }
+func (a *asker) mayBeRegistered() bool {
+	return a.leaveDue || a.registered && (a.refused || len(a.unknown) > 0)
+}
 
 // leaving is what takes the waiter out of Redis, if Redis may know of one.
 func (a *asker) leaving(owner string) script.Request {

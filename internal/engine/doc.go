@@ -10,6 +10,7 @@
 //	asker        one call that asks until the answer is yes: acquire.go, or what leaves no hold
 //	acquisition  an asker that acquires a hold, for an owner
 //	queued       an asker that waits in the queue of this process
+//	wait         a call without an owner that waits there: it runs the machine of package waiting
 //	place        its place in the line in Redis, where the first of each process stands
 //	mail         what Redis publishes to this client's waiters: a box for each of them
 //	grantChannel one channel of that

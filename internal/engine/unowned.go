@@ -32,7 +32,6 @@ func (l *Lock) Pass(ctx context.Context, args Args) (Report, error) {
 	returned := false
 	defer func() {
 		if !returned { // the WaitObserver has panicked
-			a.queued.waiter.Leave()
 			a.undo(false)
 		}
 	}()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"math"
 	"slices"
 	"time"
 
@@ -25,7 +24,6 @@ const longestSleep = 3 * time.Second
 type queued struct {
 	*asker
 
-	waiter   waiter
 	args     protocol.Acquire
 	request  script.Request // made of args when it is sent first
 	refusals int            // how often it was refused
@@ -36,13 +34,16 @@ type queued struct {
 
 // waitInQueue waits behind those of this process who came before, and then asks until the lock is acquired.
 func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
+	if a.acquisition == nil {
+		return a.wait(args)
+	}
 	if a.stopping.Err() != nil {
 		return call.Result{Err: lockerr.Closed}
 	}
 	q := &a.queued
 	q.asker, q.args = a, args
 	var taker *acquisition
-	if a.acquisition != nil && a.acquisition.joinsCohort() {
+	if a.acquisition.joinsCohort() {
 		taker = a.acquisition
 	}
 	ahead, first := a.engine.queues.Join(&q.waiter, a.lock.queueFor(args.Owner), taker, a.started)
@@ -64,18 +65,14 @@ func (q *queued) wait(ahead int) call.Result {
 	defer q.waiter.Leave()
 	defer q.place.leave()
 	q.tellWaiting(ahead)
-	if q.acquisition != nil {
-		q.acquisition.account.setWaiter(&q.waiter)
-		defer q.acquisition.account.setWaiter(nil)
-	}
+	q.acquisition.account.setWaiter(&q.waiter)
+	defer q.acquisition.account.setWaiter(nil)
 	head := q.awaitHead()
 	if why := q.sharedFailure(head); why != nil {
 		return call.Result{Err: why}
 	}
 	if !head || !q.askUntilDone(q.bound()) {
-		if q.acquisition != nil {
-			q.acquisition.account.gaveUp(q.last)
-		}
+		q.acquisition.account.gaveUp(q.last)
 		return q.giveUp(call.Result{})
 	}
 	return q.result
@@ -142,10 +139,7 @@ func (q *queued) awaitHead() bool {
 
 // timeLeft is for how long the call may still wait.
 func (q *queued) timeLeft() time.Duration {
-	left := time.Duration(math.MaxInt64)
-	if q.asker.args.Wait > 0 {
-		left = time.Until(q.started.Add(q.asker.args.Wait))
-	}
+	left := q.waitLeft()
 	if deadline, ok := q.caller.Deadline(); ok {
 		left = min(left, time.Until(deadline))
 	}
@@ -242,9 +236,7 @@ func (q *queued) try(ctx context.Context) (again bool) {
 	}
 	q.prepare()
 	q.asked()
-	if q.acquisition != nil {
-		q.engine.Presence.WriteIfDue(mono.Now()) // who waits for long is still to be named
-	}
+	q.engine.Presence.WriteIfDue(mono.Now()) // who waits for long is still to be named
 	q.waiter.Asked(time.Now())
 	res := q.engine.Calls.Do(ctx, q.request, &q.waiter)
 	q.answered(res)
@@ -328,28 +320,25 @@ func passing(ctx context.Context, res call.Result) bool {
 func (q *queued) leaveAfter(res call.Result) {
 	var holder waitqueue.Holder
 	a := q.acquisition
-	if a != nil && res.Has(script.Done) && a.joinsCohort() {
+	if res.Has(script.Done) && a.joinsCohort() {
 		holder = a.side
 	}
-	queue := q.waiter.LeaveAfter(time.Now().Add(q.afterMe()), q.keepSlot(res), holder)
-	if a != nil {
-		a.queue = queue
-	}
+	a.queue = q.waiter.LeaveAfter(time.Now().Add(q.afterMe()), q.keepSlot(res), holder)
 }
 
 // keepSlot keeps the try slot until the outcome of the last attempt is known, if that was given up. It reports whether it
 // does.
-func (q *queued) keepSlot(res call.Result) bool {
+func (a *asker) keepSlot(res call.Result) bool {
 	n := len(res.Unknown)
 	if n == 0 || !res.Unknown[n-1].Pending() {
 		return false
 	}
 	last := res.Unknown[n-1]
-	return q.engine.Tasks.Go(func() {
-		defer q.waiter.Done()
-		q.engine.Calls.Outcome(q.engine.Life, last)
+	return a.engine.Tasks.Go(func() {
+		defer a.waiter.Done()
+		a.engine.Calls.Outcome(a.engine.Life, last)
 		if last.Answered() { // else the next one that gives up would say that Redis has been silent since
-			q.waiter.Answered()
+			a.waiter.Answered()
 		}
 	})
 }

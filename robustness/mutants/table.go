@@ -1436,8 +1436,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "identity: a waiter is forgotten", in: "queued.try", suite: tests(owner, "TestIdentityLastsAsLongAsTheLock"),
-		old: "q.acquisition != nil",
-		new: "false",
+		old: "q.engine.Presence.WriteIfDue(mono.Now())",
+		new: "",
 	},
 	{
 		name: "identity: it is not deleted during a failover", in: "Presence.sendLast", suite: tests(owner, "TestIdentityGoesWithALateRelease"),
