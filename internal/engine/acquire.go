@@ -63,8 +63,6 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	returned := false
 	defer func() {
 		if !returned { // the WaitObserver has panicked
-			a.waiter.Leave()
-			a.queued.place.leave()
 			a.giveUp(false)
 			if a.received {
 				_, _ = a.hold.Unlock() // what Redis does not answer to, the client goes on with

@@ -60,13 +60,12 @@ type asker struct {
 
 	// acquisition is the acquire that this is a part of; nil: it leaves no hold.
 	acquisition *acquisition
-	// registered says that a try has registered it as a waiter, and refused that Redis has said no.
-	registered, refused bool
-	unknown             []*call.Attempt // whose result is not known
+	// refused says that a request was refused before the call joined its queue.
+	refused bool
+	unknown []*call.Attempt // whose result is not known
 	// last is the last refusal or failure: the error when the wait is over.
 	last   error
 	waiter waiter // in the queue of this process
-	queued queued // how it waits there
 	// leaveDue says that a wait may have left something in Redis.
 	leaveDue bool
 }
@@ -139,7 +138,7 @@ func (a *asker) ask(args protocol.Acquire) call.Result {
 	}
 	first := args
 	first.Waiting = false // it may still have to queue behind others of this process
-	first.WaitsLater = args.Waiting && a.lock.Line && a.engine.mail.reaches(a.lock)
+	first.WaitsLater = args.Waiting && a.hears()
 	res := a.askBriefly(a.lock.Requests.Acquire(first))
 	a.unknown = append(a.unknown, res.Unknown...)
 	refused := res.Has(script.Refused)
@@ -164,7 +163,7 @@ func (a *asker) triesFirst() bool {
 		return true
 	case a.acquisition != nil && a.acquisition.shares():
 		return false // one asks, and lets the others in
-	case l.Shared && l.Line && a.engine.mail.reaches(l):
+	case l.Shared && a.hears():
 		return a.engine.queues.TriesFirst(l.queueFor("")) // the first stands in line at once; others need not wait for its answer
 	}
 	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))
@@ -202,14 +201,9 @@ func (a *asker) answered(res call.Result) {
 	}
 }
 
-// mayBeRegistered reports whether Redis may know of a waiter.
-func (a *asker) mayBeRegistered() bool {
-	return a.leaveDue || a.registered && (a.refused || len(a.unknown) > 0)
-}
-
 // leaving is what takes the waiter out of Redis, if Redis may know of one.
 func (a *asker) leaving(owner string) script.Request {
-	if !a.mayBeRegistered() {
+	if !a.leaveDue {
 		return script.Request{}
 	}
 	return a.lock.Requests.Leave(owner)
@@ -297,7 +291,7 @@ func (a *asker) undo(taken bool) {
 		a.lock.retryInBackground("release", release)
 		return
 	}
-	if leave := a.lock.Requests.Leave(""); a.mayBeRegistered() && !leave.IsZero() {
+	if leave := a.lock.Requests.Leave(""); a.leaveDue && !leave.IsZero() {
 		a.lock.retryInBackground("leave", leave)
 	}
 }

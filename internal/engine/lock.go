@@ -36,7 +36,7 @@ type Traits struct {
 	HandsOver bool
 	// SharesHolds says that several holds of this process may share one owner and one count.
 	SharesHolds bool
-	// Line says that those who wait stand in a line in Redis: see place.go. AlwaysStands says that they do so whether or not they
+	// Line says that those who wait stand in a line in Redis: see mail.go. AlwaysStands says that they do so whether or not they
 	// hear when they are granted the lock.
 	Line, AlwaysStands bool
 	// Registers says that Redis keeps something for a refused waiter also if its ask has no number: a place, or a reservation. So

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/waiting"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 )
 
@@ -57,8 +58,9 @@ type box chan protocol.Message
 
 func newBox() box { return make(box, 1) }
 
-// put leaves a message in the box. mail.mu is held, so nobody else puts one.
-func (b box) put(m protocol.Message) {
+// put leaves a message about a request in the box, with the whole ID. mail.mu is held, so nobody else puts one.
+func (b box) put(id string, m protocol.Message) {
+	m.Number = id
 	select {
 	case old := <-b:
 		if old.Granted && !m.Granted {
@@ -73,7 +75,7 @@ func (b box) put(m protocol.Message) {
 func (b box) remove(id string) {
 	select {
 	case m := <-b:
-		if protocol.AskName(m.Number) != protocol.AskName(id) {
+		if m.Number != id {
 			b <- m
 		}
 	default:
@@ -150,18 +152,18 @@ func (m *mail) expect(b box, id string) {
 	for _, number := range []string{name, id} {
 		if message, came := m.early[number]; came {
 			delete(m.early, number)
-			b.put(message)
+			b.put(id, message)
 		}
 	}
 }
 
 // forget has no more messages about requests put into a box, and removes one that is in it.
-func (m *mail) forget(b box, requests []ask) {
+func (m *mail) forget(b box, requests []waiting.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range requests {
-		delete(m.requests, protocol.AskName(r.number))
-		b.remove(r.number)
+		delete(m.requests, protocol.AskName(r.ID))
+		b.remove(r.ID)
 	}
 }
 
@@ -197,7 +199,7 @@ func (c *grantChannel) Hear(payload string) {
 	}
 	if to, found := m.requests[protocol.AskName(message.Number)]; found {
 		if !message.Granted || message.Number == to.id { // else it is forged: the name is known, the rest is not
-			to.box.put(message)
+			to.box.put(to.id, message)
 		}
 		return
 	}

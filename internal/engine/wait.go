@@ -12,322 +12,212 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/waiting"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
-// longestSleep is how long the head of a queue sleeps between two tries when nothing wakes it: what a lost message can cost. Who
-// stands in line is told.
-const longestSleep = 3 * time.Second
-
-// queued is a call that waits in the queue of this process, and asks as its head. A try is one question and its
-// answer; an attempt is one of the sends that it takes until there is an answer.
-type queued struct {
+// wait runs the state machine of a call that waits in the queue of this process: it reports to the machine what happens, and does
+// what the machine says. It runs on the caller's goroutine. The documentation of package waiting describes it, under "The runner".
+type wait struct {
 	*asker
 
-	args     protocol.Acquire
-	request  script.Request // made of args when it is sent first
-	refusals int            // how often it was refused
-	away     time.Time      // since when Redis has not answered; zero if it did
-	result   call.Result    // of the last try
-	place    place          // in the line in Redis
+	m        waiting.Wait
+	request  protocol.Acquire
+	ahead    int           // how many waiters were ahead when it joined its queue
+	box      box           // for messages; nil if there is no waitlist
+	channel  *grantChannel // on which they come; nil before the first reply
+	refusals int           // how many requests were refused
+	res      call.Result   // of the last request; after another end, why the call ends
 }
 
-// waitInQueue waits behind those of this process who came before, and then asks until the lock is acquired.
-func (a *asker) waitInQueue(args protocol.Acquire) call.Result {
-	if a.acquisition == nil {
-		return a.wait(args)
-	}
+// waitInQueue waits behind the waiters of this process that came before, and then sends requests until one is granted.
+func (a *asker) waitInQueue(request protocol.Acquire) call.Result {
 	if a.stopping.Err() != nil {
 		return call.Result{Err: lockerr.Closed}
 	}
-	q := &a.queued
-	q.asker, q.args = a, args
-	var taker *acquisition
-	if a.acquisition.joinsCohort() {
-		taker = a.acquisition
+	now := a.started
+	if a.bounded != nil { // it may have waited for its owner's earlier call
+		now = time.Now()
 	}
-	ahead, first := a.engine.queues.Join(&q.waiter, a.lock.queueFor(args.Owner), taker, a.started)
-	if first && len(a.unknown) == 0 && !a.refused { // nobody has asked, or waits: the lock may well be free
-		q.prepare()
-		if res := a.askBriefly(q.request); !q.learn(a.caller, res) {
+	ahead, first := a.engine.queues.Join(&a.waiter, a.lock.queueFor(request.Owner), a.taker(), now)
+	if first && len(a.unknown) == 0 && !a.refused { // no waiter has sent a request: the lock may well be free
+		var sent mono.Time
+		if a.hears() {
+			sent = a.number(&request)
+		}
+		res := a.askBriefly(a.lock.Requests.Acquire(request))
+		if res.Has(script.Done) && len(res.Unknown) == 0 {
+			a.leaveAfter(res)
 			return res
 		}
-		return q.wait(0)
+		w := a.newWait(request)
+		w.m = waiting.Begun(a.policy(request.Grant()), a.last != nil, request.Number, sent)
+		if request.Number != "" {
+			a.engine.mail.expect(w.box, request.Number)
+		}
+		return w.run(w.outcome(a.caller, res))
 	}
 	if first {
-		q.waiter.Done() // Args.Waiter is told before the try
+		a.waiter.Done() // Args.Waiter is told before the request
 	}
-	return q.wait(ahead)
+	w := a.newWait(request)
+	w.m, w.ahead = waiting.New(a.policy(request.Grant()), a.last != nil), ahead
+	return w.run(nil)
 }
 
-// wait waits in the queue, after the first try if there was one.
-func (q *queued) wait(ahead int) call.Result {
-	defer q.waiter.Leave()
-	defer q.place.leave()
-	q.tellWaiting(ahead)
-	q.acquisition.account.setWaiter(&q.waiter)
-	defer q.acquisition.account.setWaiter(nil)
-	head := q.awaitHead()
-	if why := q.sharedFailure(head); why != nil {
-		return call.Result{Err: why}
+func (a *asker) newWait(request protocol.Acquire) *wait {
+	w := &wait{asker: a, request: request}
+	if a.lock.Line {
+		w.box = newBox()
 	}
-	if !head || !q.askUntilDone(q.bound()) {
-		q.acquisition.account.gaveUp(q.last)
-		return q.giveUp(call.Result{})
-	}
-	return q.result
+	return w
 }
 
-// sharedFailure is why the head before has given up, if this one has waited through most of that: it gives up, too. Else it asks, and
-// what the one before has met is forgotten: Redis may answer by now.
-func (q *queued) sharedFailure(head bool) error {
-	if !head {
-		return nil
-	}
-	why := q.waiter.TakeFailure()
-	if why == nil || time.Since(q.started) < q.engine.Timeout/2 {
-		return nil
-	}
-	q.waiter.Fail(why) // for the next one
-	return why
+// number gives a request a random ID. It returns the time before the first attempt, from which a grant counts.
+func (a *asker) number(request *protocol.Acquire) (sent mono.Time) {
+	request.Number, request.Scattered = rand.Text(), a.engine.Calls.Slotted()
+	return mono.Now()
 }
 
-// askUntilDone asks whenever a try is due. It reports false if ctx has ended that, or the lock was handed over.
-func (q *queued) askUntilDone(ctx context.Context) bool {
-	for q.await(ctx) {
-		if !q.try(ctx) {
-			return true
-		}
+// hears reports whether the client receives grant messages for the lock.
+func (a *asker) hears() bool { return a.lock.Line && a.engine.mail.reaches(a.lock) }
+
+// taker is the acquire that a hold of this process may be handed off to, or that may join a cohort; nil if there is none.
+func (a *asker) taker() *acquisition {
+	if a.acquisition != nil && a.acquisition.joinsCohort() {
+		return a.acquisition
 	}
-	return false
+	return nil
 }
 
-// awaitHead waits until the waiter is at the head of the queue. It reports false if its time is over before that, or it was
-// handed the lock.
-func (q *queued) awaitHead() bool {
-	caller, stopping := q.caller.Done(), q.stopping.Done()
-	if q.asker.args.Wait > 0 || q.bounded != nil { // else the context that bounds the call is not needed yet
-		caller, stopping = q.bound().Done(), nil
+// run waits until the call ends. The first event is nil if the wait does not begin with a request.
+func (w *wait) run(e waiting.Event) call.Result {
+	w.setWaiter(&w.waiter)
+	defer w.leave()
+	if e == nil {
+		e = w.await()
 	}
-	var tired <-chan time.Time
-	if q.lock.SharesHolds {
-		timer := time.NewTimer(min(longestClosed, q.timeLeft()/4))
-		defer timer.Stop()
-		tired = timer.C
-	}
-	for waiting := true; waiting; {
-		select {
-		case <-q.waiter.Head():
-			if q.stopping.Err() == nil {
-				return true
-			}
-			waiting = false
-		case <-q.waiter.Received():
-			return false
-		case <-tired:
-			q.waiter.AskAll()
-		case <-caller:
-			waiting = false
-		case <-stopping:
-			waiting = false
-		}
-	}
-	_, q.last = q.waiter.Retry()
-	<-q.bound().Done()
-	return false
-}
-
-// timeLeft is for how long the call may still wait.
-func (q *queued) timeLeft() time.Duration {
-	left := q.waitLeft()
-	if deadline, ok := q.caller.Deadline(); ok {
-		left = min(left, time.Until(deadline))
-	}
-	return left
-}
-
-// await waits until the queue's head should try: see due. It reports false if ctx ends first, or it was handed the lock.
-func (q *queued) await(ctx context.Context) bool {
-	if !q.due(ctx) {
-		if !q.away.IsZero() {
-			q.waiter.Notify() // the last try used up a wake-up and got no reply
-		}
-		return false
-	}
-	if others := q.waiter.NotBefore(); !others.IsZero() && q.pause(ctx, others, nil) == pauseOver {
-		q.waiter.Notify() // the wake-up that brought us here
-		return false
-	}
-	select {
-	case q.waiter.TrySlot() <- struct{}{}:
-		if q.waiter.HasReceived() {
-			q.waiter.Done()
-			q.waiter.Notify() // the wake-up that brought us here
-			return false
-		}
-		return true
-	case <-q.waiter.Received():
-	case <-ctx.Done():
-	}
-	q.waiter.Notify() // the wake-up that brought us here
-	return false
-}
-
-// due waits until a try is due: nobody has tried yet, something was heard, or the time has come. It reports false if ctx ends first,
-// or it was handed the lock.
-func (q *queued) due(ctx context.Context) bool {
 	for {
-		at, last := q.waiter.Retry()
-		if last != nil {
-			q.last = last
-		}
-		if at.IsZero() || q.lock.Line && !q.place.joined() { // what the head before was told is about another place
-			return true
-		}
-		if q.lock.Polling == nil {
-			q.waiter.Listen(q.place.listens()) // before every sleep: the one before may have had no need to
-		}
-		end := q.pause(ctx, at, q.waiter.Wake())
-		if end == pauseOver {
-			return false
-		}
-		later := q.place.askLater()
-		if end != pauseTold || later == 0 {
-			return true
-		}
-		if next := time.Now().Add(later); next.Before(at) { // else whoever repeats the message could keep it asleep
-			q.waiter.RetryAt(next, nil)
+		do := w.m.On(mono.Now(), e, w.lore())
+		w.carryOut(do)
+		switch {
+		case w.m.State() >= waiting.Granted:
+			return w.result()
+		case do.Send != waiting.Nothing:
+			e = w.send(do.Send)
+		default:
+			e = w.await()
 		}
 	}
 }
 
-// pauseEnd is why a pause has ended.
-type pauseEnd int
-
-const (
-	pauseTimedOut pauseEnd = iota
-	pauseWoken             // something was received before
-	pauseTold              // a grant may have come, or another word to who stands in line
-	pauseOver              // ctx has ended, or the waiter was handed the lock
-)
-
-// pause waits until a time, or until early receives.
-func (q *queued) pause(ctx context.Context, until time.Time, early <-chan struct{}) pauseEnd {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-early:
-		return pauseWoken
-	case message := <-q.place.box:
-		q.place.note(message)
-		return pauseTold
-	case <-timer.C:
-		return pauseTimedOut
-	case <-q.waiter.Received():
-	case <-ctx.Done():
+// leave leaves the queue and the grant channel, also if the WaitObserver has panicked.
+func (w *wait) leave() {
+	if w.m.State() < waiting.Granted {
+		w.carryOut(w.m.On(mono.Now(), waiting.Ended{}, waiting.Lore{}))
 	}
-	return pauseOver
+	w.waiter.Leave()
+	if w.channel != nil {
+		w.channel.leave(w.box)
+	}
+	w.setWaiter(nil)
+	w.leaveDue = w.leaveDue || w.m.LeaveDue(len(w.unknown) > 0)
 }
 
-// try asks once. What comes of it is known though ctx ends. It reports whether to ask again.
-func (q *queued) try(ctx context.Context) (again bool) {
-	if res, granted := q.granted(); granted {
-		return q.learn(ctx, res)
+// setWaiter notes at the owner's account how its call waits.
+func (w *wait) setWaiter(waiter *waiter) {
+	if w.acquisition != nil {
+		w.acquisition.account.setWaiter(waiter)
 	}
-	q.prepare()
-	q.asked()
-	q.engine.Presence.WriteIfDue(mono.Now()) // who waits for long is still to be named
-	q.waiter.Asked(time.Now())
-	res := q.engine.Calls.Do(ctx, q.request, &q.waiter)
-	q.answered(res)
-	return q.learn(ctx, res)
 }
 
-// prepare makes the request of the next try.
-func (q *queued) prepare() {
-	e, p := q.engine, &q.place
-	if !q.lock.Line && !q.request.IsZero() {
-		return // it may have an id, so it stays what it is
-	}
-	q.args.Number = ""
-	if q.lock.Line && e.mail.reaches(q.lock) {
-		q.args.Number, q.args.Scattered = rand.Text(), e.Calls.Slotted()
-		if p.asks == nil {
-			p.asks = p.room[:0]
+// lore returns what the heads of the queue have learnt.
+func (w *wait) lore() waiting.Lore {
+	now := time.Now()
+	moment := func(t time.Time) mono.Time {
+		if t.IsZero() {
+			return 0
 		}
-		p.asks = append(p.asks, ask{q.args.Number, mono.Now()})
+		return mono.Of(now).Add(t.Sub(now))
 	}
-	q.registered = q.registered || q.args.Number != "" || q.lock.Registers
-	q.request = q.lock.Requests.Acquire(q.args)
+	at, refusal := w.waiter.Retry()
+	return waiting.Lore{NotBefore: moment(w.waiter.NotBefore()), At: moment(at), InTouch: refusal != nil}
 }
 
-// learn notes what a try says about the next one, and gives the try slot back. It reports whether to ask again; if not, the
-// waiter has left.
-func (q *queued) learn(ctx context.Context, res call.Result) (again bool) {
-	q.unknown = append(q.unknown, res.Unknown...)
-	q.result = res
-	if res.Err == nil && !res.Has(script.Refused) {
-		q.leaveAfter(res)
-		return false
+// carryOut does what the machine says, but for sending.
+func (w *wait) carryOut(do waiting.Do) {
+	if len(do.Forget) > 0 {
+		w.engine.mail.forget(w.box, do.Forget)
 	}
-	if !q.keepSlot(res) {
-		q.waiter.Done()
+	if do.Unsubscribed {
+		w.channel.doubt()
+	}
+	if do.Listen != waiting.ListenAsBefore {
+		w.waiter.Listen(do.Listen == waiting.ListenOn)
+	}
+	if do.Remember {
+		w.remember()
+	}
+	if do.FreeSlot {
+		w.freeSlot()
+	}
+	if do.PassOn {
+		w.waiter.Notify()
+	}
+	if do.ShareFailure {
+		w.waiter.Fail(w.res.Why())
+	}
+	if do.CloseCohort {
+		w.waiter.AskAll()
+	}
+	if do.ReportOutage {
+		w.engine.Failed(w.lock, w.request.Owner, w.backendError(w.res.Why()))
+	}
+}
+
+// remember notes for later heads when the next request is due, and what the last one has met. Before its first sleep, the waiter
+// begins to receive messages.
+func (w *wait) remember() {
+	if w.box != nil && w.channel == nil {
+		w.channel = w.engine.mail.join(w.lock, w.box, w.waiter.Notify)
+	}
+	w.waiter.RetryAt(w.m.Until().Time(), w.last)
+}
+
+// freeSlot frees the try slot once the outcome of the last attempt is known. If a reply or a grant message ends the wait, the waiter
+// leaves its queue in the same step.
+func (w *wait) freeSlot() {
+	if sent := w.m.GrantSent(); w.m.State() == waiting.Granted && !sent.IsZero() {
+		w.res = call.Result{Reply: script.Reply{Code: script.Done}, Sent: sent}
+		w.acquisition.grant = w.request.Grant()
 	}
 	switch {
-	case res.Err == nil:
-		q.away = time.Time{}
-		q.noteRefusal(res)
-		q.tellWaiting(0)
-		return true
-	case q.retriesAfter(ctx, res):
-		q.place.join(q)
-		q.waiter.RetryAt(time.Now().Add(call.LongestPause), q.last)
-		q.tellWaiting(0)
-		return true
-	default:
-		q.waiter.Notify() // for the next in the queue: this try has learnt nothing
-		if passing(ctx, res) {
-			q.waiter.Fail(res.Why())
-		}
-		q.result = q.giveUp(res)
-		return false
+	case w.res.Err == nil && w.m.State() >= waiting.Granted:
+		w.leaveAfter(w.res)
+	case !w.keepSlot(w.res):
+		w.waiter.Done()
 	}
 }
 
-// giveUp leaves the queue. It adds the queue's knowledge of Redis to the result of the last request, if there was one: a request of
-// an earlier head may have been without a reply for longer.
-func (q *queued) giveUp(res call.Result) call.Result {
-	handedOver, since, failing := q.waiter.GiveUp()
-	if handedOver {
-		return call.Result{Err: errHandedOver}
-	}
-	if res.Err == nil {
-		res.Err = context.Cause(q.bound())
-	}
-	if !since.IsZero() {
-		res.Sent, res.LastFailure = mono.Of(since), cmp.Or(res.LastFailure, failing)
-	}
-	return res
-}
-
-// passing reports whether a try under ctx failed transiently: Redis did not reply, or cannot serve the request at the moment.
-func passing(ctx context.Context, res call.Result) bool {
-	return ctx.Err() == nil && !OwnBound(res.Err) && res.WorthRepeating()
-}
-
-// leaveAfter leaves the queue after an answer that ends the call. If the lock was granted and may pass on, those behind it
-// wait for that instead of asking.
-func (q *queued) leaveAfter(res call.Result) {
+// leaveAfter leaves the queue after a reply that ends the wait. If the lock was granted and may be handed off, the waiters behind wait
+// for that instead of sending requests.
+func (a *asker) leaveAfter(res call.Result) {
 	var holder waitqueue.Holder
-	a := q.acquisition
-	if res.Has(script.Done) && a.joinsCohort() {
-		holder = a.side
+	taker := a.taker()
+	if taker != nil && res.Has(script.Done) {
+		holder = taker.side
 	}
-	a.queue = q.waiter.LeaveAfter(time.Now().Add(q.afterMe()), q.keepSlot(res), holder)
+	next := time.Now() // a shared lock may be granted to the next waiter as well, which otherwise gets an entry on the waitlist
+	if a.lock.Polling != nil {
+		next = next.Add(a.lock.Polling.Pause(0))
+	}
+	queue := a.waiter.LeaveAfter(next, a.keepSlot(res), holder)
+	if taker != nil {
+		taker.queue = queue
+	}
 }
 
-// keepSlot keeps the try slot until the outcome of the last attempt is known, if that was given up. It reports whether it
-// does.
+// keepSlot keeps the try slot until the outcome of the last attempt is known, if that was given up. It reports whether it does.
 func (a *asker) keepSlot(res call.Result) bool {
 	n := len(res.Unknown)
 	if n == 0 || !res.Unknown[n-1].Pending() {
@@ -343,53 +233,195 @@ func (a *asker) keepSlot(res call.Result) bool {
 	})
 }
 
-// noteRefusal notes who holds the lock, and when to ask again at the latest.
-func (q *queued) noteRefusal(res call.Result) {
-	// An attempt past its limit has no effect any more, and this refusal shows that it had none before.
-	q.unknown = slices.DeleteFunc(q.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry() < res.Sent })
-	q.last, q.refused = q.refusal(res), true
-	sleep, retry := longestSleep, protocol.ReadRetry(res.Reply)
-	if stands := q.place.refused(q, res.Reply); stands || q.lock.AlwaysStands {
-		sleep = retry
-	} else if retry >= 0 { // else what it waits for does not expire
-		sleep = min(sleep, retry)
+// result returns the result of a wait that has ended. Without a reply it includes what the queue knows of Redis: a request of an
+// earlier head may have been without a reply for longer.
+func (w *wait) result() call.Result {
+	if w.res.Err == nil {
+		return w.res
 	}
-	if q.lock.Polling != nil {
-		sleep = q.lock.Polling.Pause(q.refusals)
-		q.refusals++
+	handedOver, since, failing := w.waiter.GiveUp()
+	if handedOver {
+		return call.Result{Err: errHandedOver}
 	}
-	q.waiter.RetryAt(time.Now().Add(sleep), q.last)
+	if !since.IsZero() {
+		w.res.Sent, w.res.LastFailure = mono.Of(since), cmp.Or(w.res.LastFailure, failing)
+	}
+	return w.res
 }
 
-// afterMe is when the next waiter should try, if nothing wakes it, after this one has been let in.
-func (q *queued) afterMe() time.Duration {
+// send sends a request, and returns its outcome.
+func (w *wait) send(what waiting.Send) waiting.Event {
+	ctx := w.bound()
+	if w.request.Number = ""; what == waiting.WithID {
+		sent := w.number(&w.request)
+		w.m.Sent(w.request.Number, sent)
+		w.engine.mail.expect(w.box, w.request.Number)
+	}
+	if w.acquisition != nil {
+		w.engine.Presence.WriteIfDue(mono.Now()) // a client that waits for long still has to be named
+	}
+	w.asked()
+	w.waiter.Asked(time.Now())
+	res := w.engine.Calls.Do(ctx, w.lock.Requests.Acquire(w.request), &w.waiter)
+	w.answered(res)
+	return w.outcome(ctx, res)
+}
+
+// outcome notes the result of a request under ctx, and returns the event that it is.
+func (w *wait) outcome(ctx context.Context, res call.Result) waiting.Event {
+	w.res, w.unknown = res, append(w.unknown, res.Unknown...)
 	switch {
-	case q.lock.Shared, q.lock.Line: // it may be let in, too, or is to stand in line
-		return 0
-	case q.lock.Polling != nil:
-		return q.lock.Polling.Pause(0)
+	case res.Err != nil:
+		w.learnRefusal()
+		if !passing(ctx, res) {
+			return waiting.Failed{}
+		}
+		w.last = &failure{res.Why()}
+		return waiting.Failed{Transient: true, Moving: moving(res.Why())}
+	case res.Reply.Code == script.Refused:
+		return w.wasRefused(res)
+	case res.Reply.Code == script.Done:
+		return waiting.Acquired{}
 	default:
-		return min(q.args.Lease, longestSleep)
+		return waiting.Rejected{}
 	}
 }
 
-// retriesAfter reports whether to go on after a call that failed. A waiter that Redis never
-// answered gives up: its address may be wrong.
-func (q *queued) retriesAfter(ctx context.Context, res call.Result) bool {
-	if _, last := q.waiter.Retry(); last != nil {
-		q.last = last
+// passing reports whether a request under ctx failed transiently: Redis did not reply, or cannot serve it at the moment.
+func passing(ctx context.Context, res call.Result) bool {
+	return ctx.Err() == nil && !OwnBound(res.Err) && res.WorthRepeating()
+}
+
+// wasRefused notes a refusal.
+func (w *wait) wasRefused(res call.Result) waiting.Event {
+	// An attempt past its cutoff is a no-op from now on, and this refusal shows that it was one before.
+	w.unknown = slices.DeleteFunc(w.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry() < res.Sent })
+	w.last = w.refusal(res)
+	e := waiting.Refused{Retry: min(protocol.ReadRetry(res.Reply), protocol.PlaceLives)} // after which its entry is stale
+	switch {
+	case w.lock.Line:
+		var position int64
+		position, e.New = protocol.ReadPlace(res.Reply)
+		e.Listed, e.Beside = position >= 0, protocol.ReadListens(res.Reply)
+	case w.lock.Polling != nil:
+		e.Retry = w.lock.Polling.Pause(w.refusals)
+		w.refusals++
 	}
-	if !passing(ctx, res) {
-		return false
+	return e
+}
+
+// learnRefusal takes the last refusal of the queue for the call's own.
+func (w *wait) learnRefusal() {
+	if _, refusal := w.waiter.Retry(); refusal != nil {
+		w.last = refusal
 	}
-	inTouch := q.last != nil || moving(res.Why())
-	q.last = &failure{res.Why()}
-	now := time.Now()
-	if q.away.IsZero() {
-		q.away = now
-		if inTouch && !moving(res.Why()) { // the call goes on, so no call returns it
-			q.engine.Failed(q.lock, q.args.Owner, q.backendError(res.Why()))
+}
+
+// await waits for others, and returns what has happened. It is the only place where a call does so. Args.Waiter is told before.
+func (w *wait) await() waiting.Event {
+	w.tellWaiting(w.ahead)
+	box := w.box
+	var head, wake <-chan struct{}
+	var slot chan<- struct{}
+	switch w.m.State() {
+	case waiting.Behind:
+		head, box = w.waiter.Head(), nil
+	case waiting.Due:
+		slot = w.waiter.TrySlot()
+	case waiting.Asleep:
+		wake = w.waiter.Wake()
+	default:
+	}
+	timer, stop := w.timer()
+	defer stop()
+	select {
+	case <-head:
+		if w.stopping.Err() == nil {
+			return w.promoted()
 		}
+	case slot <- struct{}{}:
+		return w.slotTaken()
+	case <-wake:
+		return waiting.Woken{}
+	case message := <-box:
+		return told(message)
+	case <-timer:
+		if w.waitLeft() > 0 {
+			return waiting.Timer{}
+		}
+	case <-w.waiter.Received():
+		return w.received()
+	case <-w.caller.Done():
+	case <-w.stopping.Done():
 	}
-	return inTouch && now.Sub(q.away) < Outage*q.engine.Timeout
+	return w.ended()
+}
+
+// timer returns a channel that receives at Wait.Until or at the end of Args.Wait, whichever is earlier; nil if there is neither.
+func (w *wait) timer() (timer <-chan time.Time, stop func()) {
+	left := w.waitLeft()
+	if at := w.m.Until(); !at.IsZero() {
+		left = min(left, mono.Until(at))
+	} else if w.args.Wait <= 0 {
+		return nil, func() {}
+	}
+	t := time.NewTimer(left)
+	return t.C, func() { t.Stop() }
+}
+
+// promoted takes over what the head before has left.
+func (w *wait) promoted() waiting.Event {
+	w.learnRefusal()
+	why := w.waiter.TakeFailure()
+	if why != nil {
+		w.res = call.Result{Err: why} // unless the waiter sends a request
+	}
+	return waiting.Head{Failed: why != nil}
+}
+
+// slotTaken returns the event of a waiter that has the try slot. It puts a message into effect that came before.
+func (w *wait) slotTaken() waiting.Event {
+	if w.waiter.HasReceived() {
+		w.waiter.Done()
+		return w.received()
+	}
+	select {
+	case message := <-w.box:
+		w.m.On(mono.Now(), told(message), w.lore()) // which leaves it Due, with nothing to do
+	default:
+	}
+	return waiting.Slot{Subscribed: w.hears()}
+}
+
+// told returns the event of a message.
+func told(message protocol.Message) waiting.Event {
+	if message.Granted {
+		return waiting.Grant{ID: message.Number}
+	}
+	return waiting.Retry{ID: message.Number, After: message.After}
+}
+
+// received notes that a hold was handed off to the call.
+func (w *wait) received() waiting.Event {
+	w.res = call.Result{Err: errHandedOver}
+	return waiting.Received{}
+}
+
+// ended notes why the call ends between two requests.
+func (w *wait) ended() waiting.Event {
+	if w.m.State() == waiting.Behind {
+		w.learnRefusal()
+	}
+	if w.acquisition != nil {
+		w.acquisition.account.gaveUp(w.last)
+	}
+	switch {
+	case w.caller.Err() != nil:
+		w.res = call.Result{Err: context.Cause(w.caller)}
+	case w.stopping.Err() != nil:
+		w.res = call.Result{Err: lockerr.Closed}
+	default:
+		w.res = call.Result{Err: ErrWaitOver}
+	}
+	return waiting.Ended{}
 }

@@ -210,7 +210,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "acquire: a waiter forgets its unanswered attempts", in: "noteRefusal", suite: tests(hold, "TestRefusedWaiterRemembersItsSends"),
+		name: "acquire: a waiter forgets its unanswered attempts", in: "wait.wasRefused", suite: tests(hold, "TestRefusedWaiterRemembersItsSends"),
 		old: "attempt.Expiry() < res.Sent",
 		new: "true",
 	},
@@ -230,24 +230,24 @@ var mutants = []mutant{
 		new: "time.Sleep(pause)",
 	},
 	{
-		name: "acquire: those behind one that fails try for as long", in: "sharedFailure", suite: tests(hold, "TestWaitersFailTogether"),
-		old: "q.waiter.Fail(why)",
+		name: "acquire: those behind one that fails try for as long", in: "wait.carryOut", suite: tests(hold, "TestWaitersFailTogether"),
+		old: "w.waiter.Fail(w.res.Why())",
 		new: "",
 	},
 	{
-		name: "acquire: one that has just come fails with the one before", in: "sharedFailure", suite: tests(hold, "TestWaitersFailTogether"),
-		old: "q.engine.Timeout/2",
+		name: "acquire: one that has just come fails with the one before", in: "asker.policy", suite: tests(hold, "TestWaitersFailTogether"),
+		old: "timeout / 2",
 		new: "0",
 	},
 	{
-		name: "acquire: one that asks leaves what the one before has met to the next", in: "sharedFailure", suite: tests(hold, "TestWaitersFailTogether"),
-		old: "why := q.waiter.TakeFailure()\n\tif why == nil || time.Since(q.started) < q.engine.Timeout/2 {\n\t\treturn nil\n\t}",
-		new: "if time.Since(q.started) < q.engine.Timeout/2 {\n\t\treturn nil\n\t}\n\twhy := q.waiter.TakeFailure()\n\tif why == nil {\n\t\treturn nil\n\t}",
+		name: "acquire: one that asks leaves what the one before has met to the next", in: "wait.promoted", suite: tests(hold, "TestWaitersFailTogether"),
+		old: "why := w.waiter.TakeFailure()",
+		new: "why := w.waiter.TakeFailure()\n\tw.waiter.Fail(why)",
 	},
 	{
-		name: "acquire: an outage is not told", in: "retriesAfter", suite: tests(hold, "TestOutageOfAWaiterIsTold"),
-		old: "inTouch && !moving",
-		new: "!inTouch && !moving",
+		name: "acquire: an outage is not told", in: "wait.carryOut", suite: tests(hold, "TestOutageOfAWaiterIsTold"),
+		old: "do.ReportOutage",
+		new: "false",
 	},
 	{
 		name: "acquire: both spellings of a name are taken", in: "spellings.meet", suite: tests(owner, "TestTwoSpellingsOfAName"),
@@ -740,8 +740,8 @@ var mutants = []mutant{
 		new: "0",
 	},
 	{
-		name: "fair: who waits beside Redisson's misses that it is next", in: "place.refused", suite: tests(fair, "TestFairBesideRedisson"),
-		old: "protocol.ReadListens(reply)",
+		name: "fair: who waits beside Redisson's misses that it is next", in: "wait.wasRefused", suite: tests(fair, "TestFairBesideRedisson"),
+		old: "protocol.ReadListens(res.Reply)",
 		new: "false",
 	},
 	{
@@ -796,11 +796,6 @@ var mutants = []mutant{
 		name: "permit line: a late try takes what its waiter was granted in line", in: "permits_acquire.lua", suite: tests(line, "TestPermitLineLateTry"),
 		old: "missing = mine and missing or count_missing()",
 		new: "missing = missing",
-	},
-	{
-		name: "line: what it has left there is forgotten by who asks from outside", in: "engine.place.refused", suite: tests(line, "TestLineEdgeDroppedTwice"),
-		old: "over = 0",
-		new: "over = len(p.asks)",
 	},
 	{
 		name: "line: those outside have every turn", in: "line.lua", suite: tests(line, "TestLineEdgeOutsideInTurns"),
@@ -1018,9 +1013,9 @@ var mutants = []mutant{
 		new: "return !a.engine.queues.HasWaiters(l.queueFor(\"\"))",
 	},
 	{
-		name: "permit line: who waits outside leaves its reservation", in: "queued.prepare", suite: tests(line, "TestPermitLineOfOneOutside"),
-		old: "|| q.lock.Registers",
-		new: "",
+		name: "permit line: who waits outside leaves its reservation", in: "asker.policy", suite: tests(line, "TestPermitLineOfOneOutside"),
+		old: "l.Registers",
+		new: "false",
 	},
 
 	// Latches.
@@ -1086,13 +1081,13 @@ var mutants = []mutant{
 		new: "time.Hour",
 	},
 	{
-		name: "waiting: longer than the key lasts", in: "noteRefusal", suite: tests(line, "TestLineRuleOutsideAsksAtTheKeysEnd"),
-		old: "min(sleep, retry)",
-		new: "max(sleep, 0)",
+		name: "waiting: longer than the key lasts", in: "wait.wasRefused", suite: tests(line, "TestLineRuleOutsideAsksAtTheKeysEnd"),
+		old: "min(protocol.ReadRetry(res.Reply), protocol.PlaceLives)",
+		new: "-1",
 	},
 	{
-		name: "waiting: a try keeps its slot", in: "queued.learn", suite: simulation("mutex", "-class", "a"),
-		old: "q.waiter.Done()",
+		name: "waiting: a try keeps its slot", in: "wait.freeSlot", suite: simulation("mutex", "-class", "a"),
+		old: "w.waiter.Done()",
 		new: "",
 	},
 	{
@@ -1273,14 +1268,14 @@ var mutants = []mutant{
 		new: "if false and",
 	},
 	{
-		name: "line: a grant counts from its message", in: "queued.granted", suite: tests(line, "TestLineR6_Renewal"),
-		old: "q.place.asks[i].sent",
-		new: "time.Now()",
+		name: "line: a grant counts from its message", in: "wait.freeSlot", suite: tests(line, "TestLineR6_Renewal"),
+		old: "Sent: sent",
+		new: "Sent: mono.Now()",
 	},
 	{
-		name: "line: any word is a grant", in: "queued.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "return a.number == number",
-		new: `return number == "" || a.number == number`,
+		name: "line: any word is a grant", in: "engine.told", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "message.Granted",
+		new: "message.Granted || true",
 	},
 	{
 		name: "line: what grants nothing says the whole number", in: "line.lua", suite: tests(scripts, "TestForceAndRetain"),
@@ -1293,23 +1288,13 @@ var mutants = []mutant{
 		new: "true",
 	},
 	{
-		name: "line: a message keeps a waiter asleep", in: "queued.due", suite: tests(line, "TestLineR19_RepeatedMessages"),
-		old: "next.Before(at)",
-		new: "true",
-	},
-	{
-		name: "line: all asks have one number", in: "prepare", suite: tests(line, "TestLineR19_ForgedMessages"),
+		name: "line: all asks have one number", in: "asker.number", suite: tests(line, "TestLineR19_ForgedMessages"),
 		old: "rand.Text()",
 		new: `rand.Text()[:0] + "n"`,
 	},
 	{
-		name: "line: a try is sent again as it was", in: "prepare", suite: tests(line, "TestLineRuleHearsFirst"),
-		old: "if !q.lock.Line && !q.request.IsZero()",
-		new: "if !q.request.IsZero()",
-	},
-	{
 		name: "line: a message that is early is forgotten", in: "mail.expect", suite: tests(line, "TestLineRuleEarlyMessage"),
-		old: "b.put(message)",
+		old: "b.put(id, message)",
 		new: "_ = message",
 	},
 	{
@@ -1318,9 +1303,9 @@ var mutants = []mutant{
 		new: "a.lease",
 	},
 	{
-		name: "line: a hold begins with what is left of a grant", in: "queued.granted", suite: tests(line, "TestLineR6_AnOldAsk"),
-		old: "mono.Until(trusted) < grant/2",
-		new: "mono.Until(trusted) < -time.Hour",
+		name: "line: a hold begins with what is left of a grant", in: "asker.policy", suite: tests(line, "TestLineR6_AnOldAsk"),
+		old: "grant/2",
+		new: "-time.Hour",
 	},
 	{
 		name: "line: a fixed lease begins with a message", in: "beginsWithMessage", suite: tests(line, "TestLineRuleAsksBefore"),
@@ -1358,18 +1343,18 @@ var mutants = []mutant{
 		new: "_ = wake",
 	},
 	{
-		name: "line: the first waits for its message alone", in: "noteRefusal", suite: tests(line, "TestLineR2_LostMessages"),
-		old: "sleep = retry",
-		new: "sleep = time.Hour",
+		name: "line: the first waits for its message alone", in: "wait.timer", suite: tests(line, "TestLineR2_LostMessages"),
+		old: "!at.IsZero()",
+		new: "!at.IsZero() && w.m.State() != waiting.Asleep",
 	},
 	{
-		name: "line: who stands there misses Redisson's release", in: "place.listens", suite: tests(line, "TestLineR8_RedissonHolds"),
-		old: "!p.stands || p.besides",
-		new: "!p.stands",
+		name: "line: who stands there misses Redisson's release", in: "wait.carryOut", suite: tests(line, "TestLineR8_RedissonHolds"),
+		old: "do.Listen == waiting.ListenOn",
+		new: "false",
 	},
 	{
-		name: "line: who stands there listens where Redisson's do", in: "place.listens", suite: tests(line, "TestLineR8_RedissonHolds"),
-		old: "!p.stands || p.besides",
+		name: "line: who stands there listens where Redisson's do", in: "wait.carryOut", suite: tests(line, "TestLineR8_RedissonHolds"),
+		old: "do.Listen == waiting.ListenOn",
 		new: "true",
 	},
 	{
@@ -1378,9 +1363,9 @@ var mutants = []mutant{
 		new: "c == c",
 	},
 	{
-		name: "line: who gives up stays there", in: "prepare", suite: tests(line, "TestLineR1_Leaving"),
-		old: `q.args.Number != "" || `,
-		new: "",
+		name: "line: who gives up stays there", in: "wait.leave", suite: tests(line, "TestLineR1_Leaving"),
+		old: "w.m.LeaveDue(len(w.unknown) > 0)",
+		new: "false",
 	},
 	{
 		name: "line: leave releases a hold that stands", in: "side.leaves", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
@@ -1435,8 +1420,8 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "identity: a waiter is forgotten", in: "queued.try", suite: tests(owner, "TestIdentityLastsAsLongAsTheLock"),
-		old: "q.engine.Presence.WriteIfDue(mono.Now())",
+		name: "identity: a waiter is forgotten", in: "wait.send", suite: tests(owner, "TestIdentityLastsAsLongAsTheLock"),
+		old: "w.engine.Presence.WriteIfDue(mono.Now())",
 		new: "",
 	},
 	{
@@ -1604,9 +1589,9 @@ var mutants = []mutant{
 		new: "0",
 	},
 	{
-		name: "waiting: a leaving waiter takes the wake-up with it", in: "queued.await", suite: tests(permits, "TestWakeUpOfOneWhoLeavesDuringATry"),
-		old: "<-ctx.Done():\n\t}\n\tq.waiter.Notify()",
-		new: "<-ctx.Done():\n\t}",
+		name: "waiting: a leaving waiter takes the wake-up with it", in: "wait.carryOut", suite: tests(permits, "TestWakeUpOfOneWhoLeavesDuringATry"),
+		old: "w.waiter.Notify()",
+		new: "",
 	},
 	{
 		name: "transfer: adopts what nobody holds", in: "mutex_adopt.lua", suite: tests(owner, "TestTransferRefused"),
@@ -1664,7 +1649,13 @@ var mutants = []mutant{
 		new: "a.last == nil && why != nil",
 	},
 	{
-		name: "an outage is not told to those behind the head", in: "queued.giveUp", suite: tests(hold, "TestWhyAWaiterBehindAnotherEnded"),
+		name: "acquire: Redis is blamed for the time behind a call of the same owner", in: "asker.waitInQueue",
+		suite: tests(owner, "TestErrorOfACallThatWasBehindAnother"),
+		old:   "a.bounded != nil",
+		new:   "false",
+	},
+	{
+		name: "an outage is not told to those behind the head", in: "wait.result", suite: tests(hold, "TestWhyAWaiterBehindAnotherEnded"),
 		old: "!since.IsZero()",
 		new: "false",
 	},

@@ -63,25 +63,34 @@ func TestLineRuleLateMessage(t *testing.T) {
 	})
 }
 
-// A message may come before the answer to the ask that it is about.
+// A grant message may come before the reply to its request, whether that is the first one of a wait or a later one.
 func TestLineRuleEarlyMessage(t *testing.T) {
 	for kind, every := range map[string]time.Duration{"mutex": time.Second, "fair": 1500 * time.Millisecond} {
 		t.Run(kind, func(t *testing.T) {
 			fake(t, kindNamed(kind), func(s *stage) {
 				h := s.heldByOther()
-				w := s.wait()
+				c, d := s.Client()
+				w := s.waitAs(c, d)
 				time.Sleep(every / 2)
-				asks := new(kit.Calls)
-				w.D.SetFaults(func(call driver.Call) memdriver.Fault {
-					asks.Note(call)
+				requests := new(kit.Calls)
+				d.SetFaults(func(call driver.Call) memdriver.Fault {
+					requests.Note(call)
 					return memdriver.Fault{DelayReply: 400 * time.Millisecond}
 				})
-				time.Sleep(every/2 + 100*time.Millisecond) // it has asked again
+				time.Sleep(every/2 + 100*time.Millisecond) // it has sent a second request
 				h = s.next(h, w, 310*time.Millisecond)
-				if n := asks.All(); n != 1 {
-					s.Errorf("it has asked %d times", n)
+				if n := requests.All(); n != 1 {
+					s.Errorf("it has sent %d requests", n)
 				}
-				w.D.SetFaults(nil)
+				d.SetFaults(nil)
+				s.release(h)
+
+				h = s.heldByOther()
+				d.SetFaults(func(driver.Call) memdriver.Fault { return memdriver.Fault{DelayReply: 400 * time.Millisecond} })
+				w = s.waitAs(c, d)
+				time.Sleep(100 * time.Millisecond)
+				h = s.next(h, w, 310*time.Millisecond)
+				d.SetFaults(nil)
 				s.release(h)
 			})
 		})

@@ -3,9 +3,12 @@ package owner
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
@@ -27,6 +30,38 @@ func TestRefusalOfTwoCallsOfOneOwnerThatEndTogether(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
+		kit.Unlock(t, theirs)
+	})
+}
+
+// TestErrorOfACallThatWasBehindAnother: the call has waited for an earlier one of its owner for a second, and ends 20 ms after its own
+// first request. Redis is not blamed for the second.
+func TestErrorOfACallThatWasBehindAnother(t *testing.T) {
+	kit.Fake(t, func(t *testing.T, w *kit.World) {
+		c, d := w.Client()
+		other, _ := w.Client()
+		theirs := kit.Must(t)(other.NewMutex("x").Lock(background))
+		ctx := holdfast.WithOwner(background, c.NewOwner())
+		begin := func(wait time.Duration) <-chan kit.Result {
+			return kit.Begin(func() (*holdfast.Hold, error) { return c.NewMutex("x").Lock(ctx, holdfast.Wait(wait)) })
+		}
+		first := begin(time.Second)
+		synctest.Wait()
+		second := begin(time.Second + 70*time.Millisecond)
+		slow := time.Now().Add(time.Second)
+		d.SetFaults(func(driver.Call) memdriver.Fault { // of the first call's leave, and of the second call's request
+			if time.Now().Before(slow) {
+				return memdriver.Fault{}
+			}
+			return memdriver.Fault{DelayReply: 50 * time.Millisecond}
+		})
+		<-first
+		got := <-second
+		var locked *holdfast.LockedError
+		if !errors.As(got.Err, &locked) || locked.Holder != theirs.Owner() {
+			t.Error(got.Err)
+		}
+		d.SetFaults(nil)
 		kit.Unlock(t, theirs)
 	})
 }

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/waiting"
+)
+
+// longestSleep is the longest sleep of an unlisted waiter between two requests: what a lost message can cost.
+const longestSleep = 3 * time.Second
+
+// policy returns how the call waits for its kind of lock, if a grant message grants it for as long.
+func (a *asker) policy(grant time.Duration) waiting.Policy {
+	l, now, timeout := a.lock, mono.Now(), a.engine.Timeout
+	p := waiting.Policy{
+		Listens: true, Registers: l.Registers,
+		LongestSleep: longestSleep, FailurePause: call.LongestPause, Outage: Outage * timeout,
+		SharesFailureAt: now.Add(time.Until(a.started.Add(timeout / 2))),
+	}
+	switch {
+	case l.Polling != nil:
+		p.Listens, p.LongestSleep = false, math.MaxInt64
+	case l.AlwaysStands:
+		p.Lists = waiting.Always
+	case l.Line:
+		p.Lists = waiting.IfSubscribed
+	}
+	if a.acquisition != nil && a.acquisition.beginsWithMessage() {
+		p.GrantValid, p.GrantMin = a.engine.watchdog.Trust(now, grant).Sub(now), grant/2
+	}
+	if l.SharesHolds {
+		p.ClosesCohortAt = now.Add(min(longestClosed, a.timeLeft()/4))
+	}
+	return p
+}
+
+// beginsWithMessage reports whether a hold may begin with a grant message, before Redis has confirmed it.
+func (a *acquisition) beginsWithMessage() bool {
+	return !a.args.Fixed && a.args.Retained() == 0 && !a.lock.Fenced && a.engine.Replicas == 0 && a.engine.MaxHold == 0
+}
+
+// timeLeft is how long the call may still wait.
+func (a *asker) timeLeft() time.Duration {
+	left := a.waitLeft()
+	if deadline, ok := a.caller.Deadline(); ok {
+		left = min(left, time.Until(deadline))
+	}
+	return left
+}

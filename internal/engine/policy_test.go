@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/waiting"
+)
+
+// TestPolicy: a kind of lock, a call's options and the client's configuration decide how a call waits.
+func TestPolicy(t *testing.T) {
+	const grantValid = protocol.LongestGrant - protocol.LongestGrant/100 - 2*time.Millisecond
+	waitlist := waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, GrantValid: grantValid, GrantMin: protocol.LongestGrant / 2}
+	unconfirmed := waiting.Policy{Lists: waiting.IfSubscribed, Listens: true}
+	mutex := Traits{Line: true, HandsOver: true}
+	fenced := mutex
+	fenced.Fenced = true
+	for name, test := range map[string]struct {
+		traits Traits
+		args   Args
+		config func(e *Engine)
+		passes bool // the call has no owner
+		want   waiting.Policy
+	}{
+		"mutex": {traits: mutex, want: waitlist},
+		"polling mutex": {
+			traits: Traits{Polling: &Backoff{}},
+			want:   waiting.Policy{LongestSleep: math.MaxInt64, GrantValid: grantValid, GrantMin: waitlist.GrantMin},
+		},
+		"fair mutex": {
+			traits: Traits{Line: true, AlwaysStands: true, Registers: true},
+			want:   waiting.Policy{Lists: waiting.Always, Listens: true, Registers: true, GrantValid: grantValid, GrantMin: waitlist.GrantMin},
+		},
+		"permits": {
+			traits: Traits{Shared: true, Line: true, Registers: true},
+			want:   waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, Registers: true, GrantValid: grantValid, GrantMin: waitlist.GrantMin},
+		},
+		"semaphore":               {traits: Traits{Shared: true, Registers: true}, passes: true, want: waiting.Policy{Listens: true, Registers: true}},
+		"latch":                   {traits: Traits{Shared: true, ReadOnly: true}, passes: true, want: waiting.Policy{Listens: true}},
+		"a short lease":           {traits: mutex, args: Args{Lease: time.Second}, want: waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, GrantValid: 988 * time.Millisecond, GrantMin: time.Second / 2}},
+		"a fenced lock":           {traits: fenced, want: unconfirmed},
+		"a fixed lease":           {traits: mutex, args: Args{Fixed: true}, want: unconfirmed},
+		"MinHold":                 {traits: mutex, args: Args{MinHold: time.Second}, want: unconfirmed},
+		"a least time to live":    {traits: mutex, args: Args{AtLeast: time.Second}, want: unconfirmed},
+		"MaxHold":                 {traits: mutex, config: func(e *Engine) { e.MaxHold = time.Hour }, want: unconfirmed},
+		"replica acknowledgement": {traits: mutex, config: func(e *Engine) { e.Replicas = 1 }, want: unconfirmed},
+	} {
+		bubble(t, func(t *testing.T, e *Engine) {
+			if test.config != nil {
+				test.config(e)
+			}
+			if test.args.Lease == 0 {
+				test.args.Lease = e.Lease
+			}
+			a := &asker{lock: lockOf(e, &test.traits, "x"), engine: e, args: test.args, started: time.Now(), caller: t.Context()}
+			if !test.passes {
+				a.acquisition = &acquisition{asker: *a}
+				a.acquisition.acquisition = a.acquisition
+			}
+			want := test.want
+			want.FailurePause, want.Outage = 500*time.Millisecond, 30*time.Second
+			want.SharesFailureAt = mono.Now().Add(1500 * time.Millisecond)
+			if want.LongestSleep == 0 {
+				want.LongestSleep = 3 * time.Second
+			}
+			if got := a.policy(protocol.Acquire{Lease: test.args.Lease}.Grant()); got != want {
+				t.Errorf("%s: %+v\nwant %+v", name, got, want)
+			}
+		})
+	}
+}
+
+// TestPolicyOfReaders: a reader that comes too late to join waits for 2 ms for the cohort to end, or for a quarter of its time.
+func TestPolicyOfReaders(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine) {
+		soon, cancel := context.WithTimeout(t.Context(), 4*time.Millisecond)
+		defer cancel()
+		for _, test := range []struct {
+			ctx  context.Context
+			wait time.Duration
+			want time.Duration
+		}{{t.Context(), 0, 2 * time.Millisecond}, {t.Context(), 6 * time.Millisecond, 1500 * time.Microsecond}, {soon, 0, time.Millisecond}} {
+			a := &asker{lock: lockOf(e, reading, "x"), engine: e, args: Args{Wait: test.wait}, started: time.Now(), caller: test.ctx}
+			if got := a.policy(0).ClosesCohortAt.Sub(mono.Now()); got != test.want {
+				t.Errorf("%v, want %v", got, test.want)
+			}
+		}
+	})
+}
