@@ -148,7 +148,7 @@ func (a *account) refusedSince(then time.Time) error {
 	}
 	a.mu.Unlock()
 	if waiter != nil {
-		if _, refusal := waiter.Retry(); refusal != nil {
+		if refusal := waiter.Lore().Refusal; refusal != nil {
 			return refusal
 		}
 	}

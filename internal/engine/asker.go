@@ -126,7 +126,7 @@ func (a *asker) tellWaiting(ahead int) {
 func (a *asker) whyWaiting() error {
 	why := a.last
 	if why == nil {
-		_, why = a.waiter.Retry()
+		why = a.waiter.Lore().Refusal
 	}
 	return a.explained(why)
 }

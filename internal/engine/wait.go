@@ -133,15 +133,8 @@ func (w *wait) setWaiter(waiter *waiter) {
 
 // lore returns what the heads of the queue have learnt.
 func (w *wait) lore() waiting.Lore {
-	now := time.Now()
-	moment := func(t time.Time) mono.Time {
-		if t.IsZero() {
-			return 0
-		}
-		return mono.Of(now).Add(t.Sub(now))
-	}
-	at, refusal := w.waiter.Retry()
-	return waiting.Lore{NotBefore: moment(w.waiter.NotBefore()), At: moment(at), InTouch: refusal != nil}
+	l := w.waiter.Lore()
+	return waiting.Lore{NotBefore: l.NotBefore, At: l.RetryAt, InTouch: l.Refusal != nil}
 }
 
 // carryOut does what the machine says, but for sending.
@@ -181,7 +174,7 @@ func (w *wait) remember() {
 	if w.box != nil && w.channel == nil {
 		w.channel = w.engine.mail.join(w.lock, w.box, w.waiter.Notify)
 	}
-	w.waiter.RetryAt(w.m.Until().Time(), w.last)
+	w.waiter.RetryAt(w.m.Until(), w.last)
 }
 
 // freeSlot frees the try slot once the outcome of the last attempt is known. If a reply or a grant message ends the wait, the waiter
@@ -207,9 +200,9 @@ func (a *asker) leaveAfter(res call.Result) {
 	if taker != nil && res.Has(script.Done) {
 		holder = taker.side
 	}
-	next := time.Now() // a shared lock may be granted to the next waiter as well, which otherwise gets an entry on the waitlist
+	next := res.Sent // at once: it may be granted the lock as well, or is to get an entry on the waitlist
 	if a.lock.Polling != nil {
-		next = next.Add(a.lock.Polling.Pause(0))
+		next = mono.Now().Add(a.lock.Polling.Pause(0))
 	}
 	queue := a.waiter.LeaveAfter(next, a.keepSlot(res), holder)
 	if taker != nil {
@@ -312,7 +305,7 @@ func (w *wait) wasRefused(res call.Result) waiting.Event {
 
 // learnRefusal takes the last refusal of the queue for the call's own.
 func (w *wait) learnRefusal() {
-	if _, refusal := w.waiter.Retry(); refusal != nil {
+	if refusal := w.waiter.Lore().Refusal; refusal != nil {
 		w.last = refusal
 	}
 }

@@ -1,6 +1,10 @@
 package waitqueue
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
+)
 
 // This file passes the lock on inside the process: to the first who waits, or to all who may
 // share it.
@@ -68,9 +72,9 @@ func (q *Queue[T, J]) endJoinable(after time.Duration) {
 // askAgain has the first ask: after a while, if others are to have their turn before. The shard's mu is
 // held.
 func (q *Queue[T, J]) askAgain(after time.Duration) {
-	q.notBefore = time.Time{}
+	q.lore.NotBefore = 0
 	if after > 0 {
-		q.notBefore = time.Now().Add(after)
+		q.lore.NotBefore = mono.Now().Add(after)
 	}
 	q.promote()
 	q.tidy()

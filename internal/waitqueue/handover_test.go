@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // holding is a holder with a refusal of its own.
@@ -64,7 +66,7 @@ func TestHandOverInOrder(t *testing.T) {
 	if w[1].HasReceived() || done(second) || isHead(w[1]) {
 		t.Error("the second has it, too, or asks")
 	}
-	if _, refusal := w[1].Retry(); refusal != holder.err { //nolint:errorlint // the same one
+	if refusal := w[1].Lore().Refusal; refusal != holder.err { //nolint:errorlint // the same one
 		t.Errorf("refused because of %v", refusal)
 	}
 	if queues.HandOver(x, other, to.give) != nil {
@@ -137,8 +139,8 @@ func TestLeaveHolding(t *testing.T) {
 	holder := &holding{}
 	w := arrive(queues, 1, 2)
 	w[0].Listen(true)
-	w[0].RetryAt(time.Now().Add(time.Second), errors.New("held"))
-	queue := w[0].LeaveAfter(time.Time{}, true, holder)
+	w[0].RetryAt(mono.Now().Add(time.Second), errors.New("held"))
+	queue := w[0].LeaveAfter(0, true, holder)
 	if queue == nil || isHead(w[1]) || !w[0].gone() || w[0].HasReceived() || heard.ended > 0 {
 		t.Fatal("who stands behind it must wait for the holder")
 	}
@@ -159,7 +161,7 @@ func TestLeaveHolding(t *testing.T) {
 
 	alone := arrive(queues, 1)[0]
 	alone.Listen(true)
-	if alone.LeaveAfter(time.Time{}, true, holder) != nil || heard.ended != 2 {
+	if alone.LeaveAfter(0, true, holder) != nil || heard.ended != 2 {
 		t.Error("a queue is kept, and nobody waits")
 	}
 	wantNoQueue(t, queues)
@@ -170,30 +172,30 @@ func TestResumeAfterAWhile(t *testing.T) {
 	queues, _ := newLines()
 	holder := &holding{}
 	w := arrive(queues, 1, 2)
-	queue := w[0].LeaveAfter(time.Time{}, true, holder)
-	if !w[1].NotBefore().IsZero() {
+	queue := w[0].LeaveAfter(0, true, holder)
+	if !w[1].Lore().NotBefore.IsZero() {
 		t.Error("held back by nobody")
 	}
-	before := time.Now()
+	before := mono.Now()
 	queue.Resume(holder, time.Minute)
-	at := w[1].NotBefore()
-	if !isHead(w[1]) || at.Before(before.Add(time.Minute)) || at.After(time.Now().Add(time.Minute)) {
+	at := w[1].Lore().NotBefore
+	if !isHead(w[1]) || at < before.Add(time.Minute) || at > mono.Now().Add(time.Minute) {
 		t.Errorf("held back for %v", at.Sub(before))
 	}
-	if at := w[0].NotBefore(); !at.IsZero() {
+	if at := w[0].Lore().NotBefore; !at.IsZero() {
 		t.Error("who has left is held back")
 	}
 	third := arrive(queues, 3)[0]
-	queue = w[1].LeaveAfter(time.Time{}, true, holder)
+	queue = w[1].LeaveAfter(0, true, holder)
 	queue.Resume(holder, 0)
-	if at := third.NotBefore(); !at.IsZero() {
-		t.Errorf("still held back for %v", time.Until(at))
+	if at := third.Lore().NotBefore; !at.IsZero() {
+		t.Errorf("still held back for %v", mono.Until(at))
 	}
 	arrive(queues, 4)
-	queue = third.LeaveAfter(time.Time{}, true, holder)
+	queue = third.LeaveAfter(0, true, holder)
 	queue.Resume(holder, time.Minute)
 	queue.waiters.First().Value.Leave()
-	if at := arrive(queues, 5)[0].NotBefore(); !at.IsZero() {
+	if at := arrive(queues, 5)[0].Lore().NotBefore; !at.IsZero() {
 		t.Error("the next queue is held back by what the last one has learnt")
 	}
 }
@@ -276,11 +278,11 @@ func TestOpen(t *testing.T) {
 		t.Error("what is open was closed by the one before")
 	}
 	queues.EndJoinable(x, other, time.Minute)
-	if queues.Joinable(x) != nil || !isHead(w[0]) || isHead(w[1]) || time.Until(w[0].NotBefore()) < time.Minute/2 {
+	if queues.Joinable(x) != nil || !isHead(w[0]) || isHead(w[1]) || mono.Until(w[0].Lore().NotBefore) < time.Minute/2 {
 		t.Error("the first is to ask after a minute")
 	}
 	queues.EndJoinable(x, other, 0)
-	if w[0].NotBefore().IsZero() {
+	if w[0].Lore().NotBefore.IsZero() {
 		t.Error("closed twice")
 	}
 	w[0].Leave()
@@ -334,7 +336,7 @@ func TestHeard(t *testing.T) {
 		if test.listens {
 			w[0].Listen(true)
 		}
-		queue := w[0].LeaveAfter(time.Time{}, true, holder)
+		queue := w[0].LeaveAfter(0, true, holder)
 		if others := queue.Heard(holder, test.n, false); others != test.others || queue.Unheard() == others {
 			t.Errorf("%+v: others %v, unheard %v", test, others, queue.Unheard())
 		}
@@ -347,7 +349,7 @@ func TestAlone(t *testing.T) {
 	queues, _ := newLines()
 	holder := &holding{}
 	w := arrive(queues, 1, 2)
-	queue := w[0].LeaveAfter(time.Time{}, true, holder)
+	queue := w[0].LeaveAfter(0, true, holder)
 	if queue.Unheard() {
 		t.Error("alone, and nobody has said so")
 	}
@@ -357,18 +359,18 @@ func TestAlone(t *testing.T) {
 	}
 	queue.Heard(holder, 0, false)
 	queue.Resume(holder, 0)
-	w[1].RetryAt(time.Now(), nil)
+	w[1].RetryAt(mono.Now(), nil)
 	if !queue.Unheard() {
 		t.Error("it was forgotten")
 	}
-	w[1].RetryAt(time.Now(), errors.New("held by another"))
+	w[1].RetryAt(mono.Now(), errors.New("held by another"))
 	if queue.Unheard() {
 		t.Error("alone, and another has it")
 	}
 	w[1].Leave()
 
 	w = arrive(queues, 1, 2)
-	queue = w[0].LeaveAfter(time.Time{}, true, holder)
+	queue = w[0].LeaveAfter(0, true, holder)
 	queue.Heard(holder, 0, false)
 	w[1].Leave()
 	queue.Resume(holder, 0)
@@ -425,12 +427,12 @@ func TestGoneKnowsNothing(t *testing.T) {
 	queues, _ := newLines()
 	holder := &holding{errors.New("held here")}
 	w := arrive(queues, 1, 2)
-	w[0].RetryAt(time.Now(), errors.New("held"))
-	w[0].LeaveAfter(time.Time{}, true, holder)
-	if at, refusal := w[0].Retry(); !at.IsZero() || refusal != nil {
-		t.Errorf("%v, %v", at, refusal)
+	w[0].RetryAt(mono.Now(), errors.New("held"))
+	w[0].LeaveAfter(0, true, holder)
+	if lore := w[0].Lore(); lore != (Lore{}) {
+		t.Errorf("who has left knows %+v", lore)
 	}
-	if _, refusal := w[1].Retry(); refusal != holder.err { //nolint:errorlint // the same one
+	if refusal := w[1].Lore().Refusal; refusal != holder.err { //nolint:errorlint // the same one
 		t.Errorf("who waits is refused because of %v", refusal)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // One who has been let in notes nothing any more: the queue may be another lock's by then.
@@ -15,12 +17,12 @@ func TestStaleRefusal(t *testing.T) {
 	}
 	w.Done()
 	qs.LetIn(Key{Name: "a"}, func(*int) bool { return true })
-	w.RetryAt(time.Now().Add(3*time.Second), errors.New("a is held"))
+	w.RetryAt(mono.Now().Add(3*time.Second), errors.New("a is held"))
 	w.Leave()
 	v := enter(qs, Key{Name: "b"}, 0)
-	at, err := v.Retry()
+	lore := v.Lore()
 	if !tryFirst(v) {
-		t.Errorf("b is free, and its first waiter does not ask, for %v, because: %v", time.Until(at), err)
+		t.Errorf("b is free, and its first waiter does not ask, for %v, because: %v", mono.Until(lore.RetryAt), lore.Refusal)
 	}
 }
 
@@ -31,7 +33,7 @@ func TestStaleListen(t *testing.T) {
 	w := enter(qs, Key{Name: "a", Channel: "a"}, 1)
 	tryFirst(w)
 	w.Done()
-	w.RetryAt(time.Now().Add(3*time.Second), errors.New("a is held"))
+	w.RetryAt(mono.Now().Add(3*time.Second), errors.New("a is held"))
 	qs.LetIn(Key{Name: "a", Channel: "a"}, func(*int) bool { return true })
 	w.Listen(true)
 	w.Leave()

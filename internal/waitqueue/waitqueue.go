@@ -1,12 +1,14 @@
 package waitqueue
 
 import (
+	"cmp"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/list"
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // Queues are all queues of one client: of takers of type T, who may join a J. Use [New].
@@ -48,16 +50,25 @@ type Queue[T, J any] struct {
 	wake        chan struct{}
 	trySlot     chan struct{}
 	unsubscribe func() // ends the subscription; nil if there is none
-	retryAt     time.Time
-	refusal     error
+	lore        Lore
 	holder      Holder    // who has the lock, here, and will pass it on or say so; nil: nobody known
 	former      Holder    // who had it last, if nobody has been refused since
-	notBefore   time.Time // others have their turn before the head asks
 	joinable    *J        // what newcomers may join in place of waiting; nil: nothing
 	unheard     bool      // nobody else has heard when the lock was given back here
 	unanswered  time.Time // when the first request without a reply was sent; zero if there is none
 	failing     error     // how an attempt of such a request failed; nil if none did
 	failed      error     // with what the head before has given up, since nobody was answered; nil: it has not
+}
+
+// Lore is the knowledge that a queue keeps from its heads when they leave.
+type Lore struct {
+	// NotBefore is when the queue stops letting others go first; zero if it does not.
+	NotBefore mono.Time
+	// RetryAt is when the head sends its next request unless it is woken before; zero if no head has had a reply.
+	RetryAt mono.Time
+	// Refusal is why the last request was refused. While a holder of this process has the lock, and after that until Redis refuses
+	// a request, it is why the holder refuses.
+	Refusal error
 }
 
 // state is where a waiter is on its way.
@@ -112,7 +123,7 @@ func (qs *Queues[T, J]) Join(w *Waiter[T, J], key Key, taker *T, now time.Time) 
 		return q.waiters.Len() - 1, false
 	}
 	w.state = atHead
-	if q.retryAt.IsZero() {
+	if q.lore.RetryAt == 0 {
 		select {
 		case q.trySlot <- struct{}{}:
 			first, q.unanswered = true, now
@@ -153,7 +164,7 @@ func (qs *Queues[T, J]) TriesFirst(key Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queues[key]
-	return q != nil && q.waiters.Len() > 0 && q.retryAt.IsZero()
+	return q != nil && q.waiters.Len() > 0 && q.lore.RetryAt.IsZero()
 }
 
 // Head is closed when the waiter is to ask: all who came before have left, and no holder
@@ -217,12 +228,12 @@ func (w *Waiter[T, J]) Listen(on bool) {
 	})
 }
 
-// RetryAt says when to try again without a wake-up, and why the last try was refused.
-func (w *Waiter[T, J]) RetryAt(at time.Time, refusal error) {
+// RetryAt sets when to send the next request without a wake-up, and why the last one was refused; nil leaves that as it is.
+func (w *Waiter[T, J]) RetryAt(at mono.Time, refusal error) {
 	w.inQueue(func(q *Queue[T, J]) {
-		q.retryAt, q.unanswered, q.failing = at, time.Time{}, nil
+		q.lore.RetryAt, q.unanswered, q.failing = at, time.Time{}, nil
 		if refusal != nil {
-			q.refusal, q.unheard, q.former = refusal, false, nil
+			q.lore.Refusal, q.unheard, q.former = refusal, false, nil
 		}
 	})
 }
@@ -251,39 +262,29 @@ func (w *Waiter[T, J]) Answered() {
 	w.queue.unanswered, w.queue.failing = time.Time{}, nil
 }
 
-// Retry returns what RetryAt said last: the zero time and nil if nobody has tried. While
-// a holder here has the lock, that one says why it is refused, and after that until somebody is
-// refused by Redis.
-func (w *Waiter[T, J]) Retry() (at time.Time, refusal error) {
+// Lore returns what the heads of the waiter's queue have learnt; nothing if the waiter has left it.
+func (w *Waiter[T, J]) Lore() (lore Lore) {
 	var holder Holder
 	w.inQueue(func(q *Queue[T, J]) {
-		at, refusal, holder = q.retryAt, q.refusal, q.holder
+		lore, holder = q.lore, q.holder
 		if holder == nil {
 			holder = q.former
 		}
 	})
 	if holder != nil { // not with the mutex held: a holder has its own
-		refusal = holder.Refusal()
+		lore.Refusal = holder.Refusal()
 	}
-	return at, refusal
-}
-
-// NotBefore is before when the head does not ask, woken or not.
-func (w *Waiter[T, J]) NotBefore() (at time.Time) {
-	w.inQueue(func(q *Queue[T, J]) { at = q.notBefore })
-	return at
+	return lore
 }
 
 // LeaveAfter is Leave of one at the head that has asked, and was let in: RetryAt and Done besides, unless it keeps the slot. If it is
 // a holder that will hand the lock over, and somebody stands behind it, nobody asks until the holder calls Resume of the queue
 // that is returned; else that is nil.
-func (w *Waiter[T, J]) LeaveAfter(retryAt time.Time, keepsSlot bool, holder Holder) *Queue[T, J] {
+func (w *Waiter[T, J]) LeaveAfter(retryAt mono.Time, keepsSlot bool, holder Holder) *Queue[T, J] {
 	q := w.queue
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	if !retryAt.IsZero() {
-		q.retryAt = retryAt
-	}
+	q.lore.RetryAt = cmp.Or(retryAt, q.lore.RetryAt)
 	q.unanswered, q.failing = time.Time{}, nil
 	q.remove(w, departed)
 	if !keepsSlot {
@@ -363,7 +364,7 @@ func (q *Queue[T, J]) tidy() {
 		q.unsubscribe()
 		q.unsubscribe = nil
 	}
-	q.retryAt, q.notBefore, q.refusal, q.former, q.unheard, q.failed = time.Time{}, time.Time{}, nil, nil, false, nil
+	q.lore, q.former, q.unheard, q.failed = Lore{}, nil, false, nil
 	q.unanswered, q.failing = time.Time{}, nil
 	select {
 	case <-q.wake:

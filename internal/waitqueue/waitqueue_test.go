@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mono"
 )
 
 // listening counts subscriptions.
@@ -40,8 +42,7 @@ func enter(qs *queues, key Key, taker int) *waiter {
 
 // tryFirst takes the try slot if nobody has tried yet, and reports whether it did.
 func tryFirst(w *waiter) bool {
-	at, _ := w.Retry()
-	if !at.IsZero() || !isHead(w) {
+	if !w.Lore().RetryAt.IsZero() || !isHead(w) {
 		return false
 	}
 	select {
@@ -108,14 +109,14 @@ func TestFirstComeFirstServed(t *testing.T) {
 func TestKnowledgeBelongsToTheQueue(t *testing.T) {
 	queues, heard := newLines()
 	a, b := join(queues, "x"), join(queues, "x")
-	at, refusal := time.Now(), errors.New("held")
+	at, refusal := mono.Now(), errors.New("held")
 	a.Listen(true)
 	a.RetryAt(at, refusal)
 	heard.notify()
 	heard.notify()
 	a.Leave()
-	if gotAt, gotRefusal := b.Retry(); !gotAt.Equal(at) || gotRefusal != refusal { //nolint:errorlint // the same one
-		t.Errorf("Next = %v, %v", gotAt, gotRefusal)
+	if got := b.Lore(); got != (Lore{RetryAt: at, Refusal: refusal}) { //nolint:errorlint // the same one
+		t.Errorf("Lore = %+v", got)
 	}
 	if !notified(b) || notified(b) {
 		t.Error("two notifications that nobody heard must count as one")
@@ -125,7 +126,7 @@ func TestKnowledgeBelongsToTheQueue(t *testing.T) {
 		t.Errorf("subscribed %d times, ended %d times", heard.begun, heard.ended)
 	}
 	b.RetryAt(at, nil)
-	if _, gotRefusal := b.Retry(); gotRefusal == nil {
+	if gotRefusal := b.Lore().Refusal; gotRefusal == nil {
 		t.Error("the refusal was forgotten")
 	}
 }
@@ -137,7 +138,7 @@ func TestNothingStays(t *testing.T) {
 		queues, heard := newLines()
 		a := join(queues, "x")
 		a.Listen(true)
-		a.RetryAt(time.Now(), errors.New("held"))
+		a.RetryAt(mono.Now(), errors.New("held"))
 		if tryUnderWay {
 			a.TrySlot() <- struct{}{}
 		}
@@ -147,8 +148,8 @@ func TestNothingStays(t *testing.T) {
 			t.Error("the subscription stayed")
 		}
 		b := join(queues, "x")
-		if at, refusal := b.Retry(); !at.IsZero() || refusal != nil || notified(b) {
-			t.Errorf("the next queue knows %v, %v", at, refusal)
+		if lore := b.Lore(); lore != (Lore{}) || notified(b) {
+			t.Errorf("the next queue knows %+v", lore)
 		}
 		select {
 		case b.TrySlot() <- struct{}{}:
