@@ -18,12 +18,10 @@ import (
 type acquisition struct {
 	asker
 
-	hold    *Hold // what the hold is to be
-	account *account
-	side    *side
-	claim   claim
-	lease   time.Duration // to ask for
-	change  ledger.Change // to ask for
+	hold   *Hold // what the hold is to be
+	side   *side
+	claim  claim
+	change ledger.Change // to ask for
 	// nesting is the run of write holds that this is to read in; nil: there is none. It is granted only while these stand in
 	// Redis.
 	nesting *entry
@@ -31,8 +29,6 @@ type acquisition struct {
 	queue *queue
 	// received says that the hold was handed over to it, or that it has joined others.
 	received bool
-	// grant is for how long it was granted if a message has said so; 0: none has.
-	grant time.Duration
 }
 
 // report says how it went.
@@ -86,6 +82,7 @@ func (a *acquisition) enter() error {
 		return nil
 	}
 	a.side = a.account.side(a.lock)
+	a.known = a.side
 	if a.account.live() > 0 {
 		a.stopping = e.Closing
 	}

@@ -58,8 +58,14 @@ type asker struct {
 	stop      func()          // ends bounded
 	hadToWait bool            // Args.Waiter was told
 
-	// acquisition is the acquire that this is a part of; nil: it leaves no hold.
-	acquisition *acquisition
+	// account is the owner's; nil if the call has no owner.
+	account *account
+	// known is the side that the account had before the call; nil if the owner is fresh, or there is none.
+	known *side
+	// taker is the acquire itself if a hold may be handed off to it, or if it may join a cohort; nil: neither.
+	taker *acquisition
+	lease time.Duration // that it requests
+	grant time.Duration // how long it was granted by a grant message; 0 if it was not
 	// refused says that a request was refused before the call joined its queue.
 	refused bool
 	unknown []*call.Attempt // whose result is not known
@@ -159,9 +165,9 @@ func (a *asker) ask(args protocol.Acquire) call.Result {
 func (a *asker) triesFirst() bool {
 	l := a.lock
 	switch {
-	case a.acquisition != nil && l.TwoSides && !a.acquisition.claim.fresh:
+	case l.TwoSides && a.known != nil:
 		return true
-	case a.acquisition != nil && a.acquisition.shares():
+	case l.SharesHolds && a.taker != nil:
 		return false // one asks, and lets the others in
 	case l.Shared && a.hears():
 		return a.engine.queues.TriesFirst(l.queueFor("")) // the first stands in line at once; others need not wait for its answer
@@ -187,17 +193,17 @@ func (a *asker) askBriefly(request script.Request) call.Result {
 	return res
 }
 
-// asked notes that a call is under way that may let the key live for the lease; answered, that it is over. Of a fresh owner
-// that is noted at the end: nobody looks at its account before.
+// asked notes that a request is under way that may let the key live for the lease; answered, that it is over. Of a fresh owner that is
+// noted at the end: no other call looks at its account before.
 func (a *asker) asked() {
-	if a.acquisition != nil && !a.acquisition.claim.fresh {
-		a.acquisition.side.asked(a.acquisition.lease)
+	if a.known != nil {
+		a.known.asked(a.lease)
 	}
 }
 
 func (a *asker) answered(res call.Result) {
-	if a.acquisition != nil && !a.acquisition.claim.fresh {
-		a.acquisition.side.answered(a.acquisition.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
+	if a.known != nil {
+		a.known.answered(a.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
 	}
 }
 

@@ -56,9 +56,6 @@ func (co *cohort) over(now mono.Time) bool {
 func (a *acquisition) handsOver() bool { return a.lock.HandsOver && a.ordinary() }
 func (a *acquisition) shares() bool    { return a.lock.SharesHolds && a.ordinary() }
 
-// joinsCohort reports whether the hold may be part of a cohort.
-func (a *acquisition) joinsCohort() bool { return a.handsOver() || a.shares() }
-
 // ordinary reports whether the hold is to be like any other. Nobody may know its owner: who knows it could nest in the next
 // hold.
 func (a *acquisition) ordinary() bool {

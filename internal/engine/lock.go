@@ -72,10 +72,12 @@ func (l *Lock) HoldRequests() protocol.Lock {
 // hold is of no use, and what an attempt may have taken is given back in the background.
 func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) {
 	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: OpAcquire, started: time.Now(), caller: ctx}, hold: h}
-	a.acquisition = a
 	var err error
 	if a.claim, err = claimFor(ctx, l); err != nil {
 		return Report{}, err
+	}
+	if a.handsOver() || a.shares() {
+		a.taker = a
 	}
 	return a.report(a.do((*acquisition).obtain))
 }
@@ -83,7 +85,6 @@ func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) 
 // Adopt is Acquire of what another owner holds, in the place of that.
 func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Report, error) {
 	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: "adopt", started: time.Now(), caller: ctx}, hold: h}
-	a.acquisition = a
 	a.claim = claim{owner: l.Engine.freshOwner(), fresh: true}
 	return a.report(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
 }

@@ -28,7 +28,7 @@ func (a *asker) policy(grant time.Duration) waiting.Policy {
 	case l.Line:
 		p.Lists = waiting.IfSubscribed
 	}
-	if a.acquisition != nil && a.acquisition.beginsWithMessage() {
+	if p.Lists != waiting.Never && a.beginsWithMessage() {
 		p.GrantValid, p.GrantMin = a.engine.watchdog.Trust(now, grant).Sub(now), grant/2
 	}
 	if l.SharesHolds {
@@ -38,7 +38,7 @@ func (a *asker) policy(grant time.Duration) waiting.Policy {
 }
 
 // beginsWithMessage reports whether a hold may begin with a grant message, before Redis has confirmed it.
-func (a *acquisition) beginsWithMessage() bool {
+func (a *asker) beginsWithMessage() bool {
 	return !a.args.Fixed && a.args.Retained() == 0 && !a.lock.Fenced && a.engine.Replicas == 0 && a.engine.MaxHold == 0
 }
 

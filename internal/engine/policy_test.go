@@ -23,13 +23,12 @@ func TestPolicy(t *testing.T) {
 		traits Traits
 		args   Args
 		config func(e *Engine)
-		passes bool // the call has no owner
 		want   waiting.Policy
 	}{
 		"mutex": {traits: mutex, want: waitlist},
 		"polling mutex": {
 			traits: Traits{Polling: &Backoff{}},
-			want:   waiting.Policy{LongestSleep: math.MaxInt64, GrantValid: grantValid, GrantMin: waitlist.GrantMin},
+			want:   waiting.Policy{LongestSleep: math.MaxInt64},
 		},
 		"fair mutex": {
 			traits: Traits{Line: true, AlwaysStands: true, Registers: true},
@@ -39,8 +38,8 @@ func TestPolicy(t *testing.T) {
 			traits: Traits{Shared: true, Line: true, Registers: true},
 			want:   waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, Registers: true, GrantValid: grantValid, GrantMin: waitlist.GrantMin},
 		},
-		"semaphore":               {traits: Traits{Shared: true, Registers: true}, passes: true, want: waiting.Policy{Listens: true, Registers: true}},
-		"latch":                   {traits: Traits{Shared: true, ReadOnly: true}, passes: true, want: waiting.Policy{Listens: true}},
+		"semaphore":               {traits: Traits{Shared: true, Registers: true}, want: waiting.Policy{Listens: true, Registers: true}},
+		"latch":                   {traits: Traits{Shared: true, ReadOnly: true}, want: waiting.Policy{Listens: true}},
 		"a short lease":           {traits: mutex, args: Args{Lease: time.Second}, want: waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, GrantValid: 988 * time.Millisecond, GrantMin: time.Second / 2}},
 		"a fenced lock":           {traits: fenced, want: unconfirmed},
 		"a fixed lease":           {traits: mutex, args: Args{Fixed: true}, want: unconfirmed},
@@ -57,10 +56,6 @@ func TestPolicy(t *testing.T) {
 				test.args.Lease = e.Lease
 			}
 			a := &asker{lock: lockOf(e, &test.traits, "x"), engine: e, args: test.args, started: time.Now(), caller: t.Context()}
-			if !test.passes {
-				a.acquisition = &acquisition{asker: *a}
-				a.acquisition.acquisition = a.acquisition
-			}
 			want := test.want
 			want.FailurePause, want.Outage = 500*time.Millisecond, 30*time.Second
 			want.SharesFailureAt = mono.Now().Add(1500 * time.Millisecond)

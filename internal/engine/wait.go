@@ -39,7 +39,7 @@ func (a *asker) waitInQueue(request protocol.Acquire) call.Result {
 	if a.bounded != nil { // it may have waited for its owner's earlier call
 		now = time.Now()
 	}
-	ahead, first := a.engine.queues.Join(&a.waiter, a.lock.queueFor(request.Owner), a.taker(), now)
+	ahead, first := a.engine.queues.Join(&a.waiter, a.lock.queueFor(request.Owner), a.taker, now)
 	if first && len(a.unknown) == 0 && !a.refused { // no waiter has sent a request: the lock may well be free
 		var sent mono.Time
 		if a.hears() {
@@ -82,14 +82,6 @@ func (a *asker) number(request *protocol.Acquire) (sent mono.Time) {
 // hears reports whether the client receives grant messages for the lock.
 func (a *asker) hears() bool { return a.lock.Line && a.engine.mail.reaches(a.lock) }
 
-// taker is the acquire that a hold of this process may be handed off to, or that may join a cohort; nil if there is none.
-func (a *asker) taker() *acquisition {
-	if a.acquisition != nil && a.acquisition.joinsCohort() {
-		return a.acquisition
-	}
-	return nil
-}
-
 // run waits until the call ends. The first event is nil if the wait does not begin with a request.
 func (w *wait) run(e waiting.Event) call.Result {
 	w.setWaiter(&w.waiter)
@@ -126,8 +118,8 @@ func (w *wait) leave() {
 
 // setWaiter notes at the owner's account how its call waits.
 func (w *wait) setWaiter(waiter *waiter) {
-	if w.acquisition != nil {
-		w.acquisition.account.setWaiter(waiter)
+	if w.account != nil {
+		w.account.setWaiter(waiter)
 	}
 }
 
@@ -182,7 +174,7 @@ func (w *wait) remember() {
 func (w *wait) freeSlot() {
 	if sent := w.m.GrantSent(); w.m.State() == waiting.Granted && !sent.IsZero() {
 		w.res = call.Result{Reply: script.Reply{Code: script.Done}, Sent: sent}
-		w.acquisition.grant = w.request.Grant()
+		w.grant = w.request.Grant()
 	}
 	switch {
 	case w.res.Err == nil && w.m.State() >= waiting.Granted:
@@ -196,17 +188,16 @@ func (w *wait) freeSlot() {
 // for that instead of sending requests.
 func (a *asker) leaveAfter(res call.Result) {
 	var holder waitqueue.Holder
-	taker := a.taker()
-	if taker != nil && res.Has(script.Done) {
-		holder = taker.side
+	if a.taker != nil && res.Has(script.Done) {
+		holder = a.taker.side
 	}
 	next := res.Sent // at once: it may be granted the lock as well, or is to get an entry on the waitlist
 	if a.lock.Polling != nil {
 		next = mono.Now().Add(a.lock.Polling.Pause(0))
 	}
 	queue := a.waiter.LeaveAfter(next, a.keepSlot(res), holder)
-	if taker != nil {
-		taker.queue = queue
+	if a.taker != nil {
+		a.taker.queue = queue
 	}
 }
 
@@ -250,7 +241,7 @@ func (w *wait) send(what waiting.Send) waiting.Event {
 		w.m.Sent(w.request.Number, sent)
 		w.engine.mail.expect(w.box, w.request.Number)
 	}
-	if w.acquisition != nil {
+	if w.account != nil {
 		w.engine.Presence.WriteIfDue(mono.Now()) // a client that waits for long still has to be named
 	}
 	w.asked()
@@ -405,8 +396,8 @@ func (w *wait) ended() waiting.Event {
 	if w.m.State() == waiting.Behind {
 		w.learnRefusal()
 	}
-	if w.acquisition != nil {
-		w.acquisition.account.gaveUp(w.last)
+	if w.account != nil {
+		w.account.gaveUp(w.last)
 	}
 	switch {
 	case w.caller.Err() != nil:
