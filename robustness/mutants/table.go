@@ -1081,6 +1081,11 @@ var mutants = []mutant{
 		new: "time.Hour",
 	},
 	{
+		name: "waiting: longer than the entry lives", in: "wait.wasRefused", suite: tests(engine, "TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale"),
+		old: "min(protocol.ReadRetry(res.Reply), protocol.PlaceLives)",
+		new: "protocol.ReadRetry(res.Reply)",
+	},
+	{
 		name: "waiting: longer than the key lasts", in: "wait.wasRefused", suite: tests(line, "TestLineRuleOutsideAsksAtTheKeysEnd"),
 		old: "min(protocol.ReadRetry(res.Reply), protocol.PlaceLives)",
 		new: "-1",
