@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"context"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/waiting"
@@ -26,6 +28,42 @@ func TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale(t *testing.T) {
 			refused := call.Result{Reply: script.Reply{Code: script.Refused, Rest: []any{"an owner", int64(1000), hint, int64(0), int64(0)}}}
 			if do := w.m.On(0, w.wasRefused(refused), waiting.Lore{}); !do.Remember || time.Duration(w.m.Until()) != want {
 				t.Errorf("after a hint of %d ms it sleeps for %v, want %v", hint, time.Duration(w.m.Until()), want)
+			}
+		}
+	})
+}
+
+// panicking is a WaitObserver that panics.
+type panicking struct{}
+
+func (panicking) Waits(context.Context, int, error) { panic("told") }
+
+// TestNothingIsLeftOfAWaitThatPanics: a WaitObserver may panic after the first request. The client expects no messages for it then, and
+// the waiter has left its queue.
+func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine) {
+		l := lockOf(e, &Traits{Label: "mutex", Line: true}, "x")
+		a := &asker{lock: l, engine: e, args: Args{Waiter: panicking{}}, started: time.Now(), caller: t.Context(), stopping: e.Draining}
+		if _, first := e.queues.Join(&a.waiter, l.queueFor(""), nil, a.started); !first {
+			t.Fatal("the queue is not empty")
+		}
+		w := a.newWait(protocol.Acquire{})
+		w.m = waiting.Begun(w.policy(time.Second), false, "id", mono.Now())
+		e.mail.expect(w.box, "id")
+		func() {
+			defer func() {
+				if told := recover(); told != "told" {
+					t.Errorf("panicked with %v", told)
+				}
+			}()
+			w.run(waiting.Refused{Retry: time.Second, Listed: true, New: true})
+		}()
+		if n := len(e.mail.requests); n > 0 || !e.queues.Idle() || !w.leaveDue {
+			t.Errorf("%d requests are expected; the queue is idle: %v; a leave is due: %v", n, e.queues.Idle(), w.leaveDue)
+		}
+		for name, c := range e.mail.channels {
+			if len(c.waiting) > 0 {
+				t.Errorf("%d waiters of %s", len(c.waiting), name)
 			}
 		}
 	})

@@ -1081,6 +1081,11 @@ var mutants = []mutant{
 		new: "time.Hour",
 	},
 	{
+		name: "waiting: a waiter that panics expects messages", in: "wait.leave", suite: tests(engine, "TestNothingIsLeftOfAWaitThatPanics"),
+		old: "w.carryOut(w.m.On(mono.Now(), waiting.Ended{}, waiting.Lore{}))",
+		new: "",
+	},
+	{
 		name: "waiting: longer than the entry lives", in: "wait.wasRefused", suite: tests(engine, "TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale"),
 		old: "min(protocol.ReadRetry(res.Reply), protocol.PlaceLives)",
 		new: "protocol.ReadRetry(res.Reply)",
