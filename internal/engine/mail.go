@@ -58,9 +58,12 @@ type box chan protocol.Message
 
 func newBox() box { return make(box, 1) }
 
-// put leaves a message about a request in the box, with the whole ID. mail.mu is held, so nobody else puts one.
+// put leaves a message about a request in the box. A retry message gets the request's whole ID; a grant has it, unless it is forged.
+// mail.mu is held, so nobody else puts one.
 func (b box) put(id string, m protocol.Message) {
-	m.Number = id
+	if !m.Granted {
+		m.Number = id
+	}
 	select {
 	case old := <-b:
 		if old.Granted && !m.Granted {
@@ -75,7 +78,7 @@ func (b box) put(id string, m protocol.Message) {
 func (b box) remove(id string) {
 	select {
 	case m := <-b:
-		if m.Number != id {
+		if protocol.AskName(m.Number) != protocol.AskName(id) {
 			b <- m
 		}
 	default:
