@@ -503,7 +503,7 @@ func TestMalformedMessages(t *testing.T) {
 				return
 			}
 			go func() {
-				defer conn.Close() //nolint:errcheck // it has ended
+				defer conn.Close()
 				in := bufio.NewScanner(conn)
 				for in.Scan() {
 					switch strings.ToLower(in.Text()) {

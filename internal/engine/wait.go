@@ -302,7 +302,7 @@ func (w *wait) learnRefusal() {
 }
 
 // await waits for others, and returns what has happened. It is the only place where a call does so. Args.Waiter is told before.
-func (w *wait) await() waiting.Event {
+func (w *wait) await() waiting.Event { //nolint:cyclop // the one select has a case for each channel
 	w.tellWaiting(w.ahead)
 	box := w.box
 	var head, wake <-chan struct{}

@@ -115,7 +115,7 @@ func TestKnowledgeBelongsToTheQueue(t *testing.T) {
 	heard.notify()
 	heard.notify()
 	a.Leave()
-	if got := b.Lore(); got != (Lore{RetryAt: at, Refusal: refusal}) { //nolint:errorlint // the same one
+	if got := b.Lore(); got != (Lore{RetryAt: at, Refusal: refusal}) {
 		t.Errorf("Lore = %+v", got)
 	}
 	if !notified(b) || notified(b) {
