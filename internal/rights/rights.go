@@ -52,16 +52,13 @@ func fillAll(templates []string, name, tenant string) (all []string) {
 
 // Fill puts a name, and the beginning of a tenant's client ids, into a template.
 func Fill(template, name, tenant string) string {
-	tagged, begins := name, ""
+	tagged := name
 	if !strings.Contains(name, "{") {
 		tagged = "{" + name + "}"
 	}
-	if tenant != "" {
-		begins = protocol.TenantPrefix(tenant)
-	}
 	return strings.NewReplacer(
 		"channel__{NAME}", "channel__{"+name+"}", // Redisson puts braces around every name there
-		"{NAME}", tagged, "NAME", name, "TENANT", begins,
+		"{NAME}", tagged, "NAME", name, "TENANT", protocol.TenantPrefix(tenant),
 	).Replace(template)
 }
 

@@ -278,24 +278,32 @@ func (t *Target) greet(ctx context.Context, conn *redis.Conn) error {
 	const protocol = 3 // the client's own
 	about, err := conn.Hello(ctx, protocol, "", "", "").Result()
 	mode, role := about["mode"], about["role"]
+	refused := t.Refuses(mode)
 	sentinel := mode == "sentinel" || err != nil && strings.HasPrefix(err.Error(), "NOAUTH")
 	switch {
 	case t.master != "" && sentinel && t.options.SentinelPassword != Password{}:
 		return t.authenticate(ctx, conn)
 	case t.master != "" && sentinel:
 		return nil
-	case mode == "sentinel":
-		return misplaced("HELLO says mode sentinel")
+	case refused != nil:
+		return refused
 	case t.cluster && t.db != 0:
 		return conn.Select(ctx, t.db).Err()
 	case t.cluster:
 		return nil
-	case mode == "cluster":
-		return misplaced("HELLO says mode cluster")
 	case role == "replica":
 		return misplaced("READONLY HELLO says role replica") // that may pass: a failover
 	}
 	return nil // or it does not know HELLO
+}
+
+// Refuses returns the error for a server that has other locks than the target: a sentinel, or one node of a cluster whose URL does not say
+// that it is one. The mode is what the server replies to HELLO; a server that does not know HELLO is believed.
+func (t *Target) Refuses(mode any) error {
+	if mode == "sentinel" || mode == "cluster" && !t.cluster {
+		return misplaced(fmt.Sprintf("HELLO says mode %v", mode))
+	}
+	return nil
 }
 
 // authenticate gives a sentinel its password.

@@ -124,11 +124,8 @@ func (n *Node) isOf(ctx context.Context, target *connect.Target, client *redis.C
 	if err != nil && !errors.As(err, &answered) {
 		return err
 	}
-	fields, _ := about.(map[any]any) // a server that does not know HELLO is believed
-	if mode := fields["mode"]; mode == "sentinel" || mode == "cluster" && !target.IsCluster() {
-		return fmt.Errorf("HELLO says mode %v", mode)
-	}
-	return nil
+	fields, _ := about.(map[any]any)
+	return target.Refuses(fields["mode"])
 }
 
 // ask notes which scripts the server does not have.
