@@ -2194,8 +2194,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "rights: a tenant hears all clients", in: "Fill", suite: tests(rights, "TestUserOfTenant"),
-		old: `tenant != ""`,
-		new: "false",
+		old: "protocol.TenantPrefix(tenant)",
+		new: `protocol.TenantPrefix(tenant[:0])`,
 	},
 	{
 		name: "rights: a user keeps what it had", in: "User.nothing", suite: tests("internal/rights", "TestRules"),

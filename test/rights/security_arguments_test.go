@@ -100,9 +100,12 @@ func (d *tamperer) snapshot() map[string]entry {
 	d.t.Helper()
 	all := map[string]entry{}
 	for _, key := range d.rdb.Keys(background, "*").Val() {
-		e := entry{d.rdb.Dump(background, key).Val(), max(0, d.rdb.PTTL(background, key).Val())}
-		if e.dump != "" { // else it has just expired
-			all[key] = e
+		ttl := d.rdb.PTTL(background, key).Val()
+		if ttl == 0 {
+			ttl = time.Millisecond // less than one is left; RESTORE takes 0 for a key that never expires
+		}
+		if dump := d.rdb.Dump(background, key).Val(); dump != "" { // else it has just expired
+			all[key] = entry{dump, max(0, ttl)}
 		}
 	}
 	return all
