@@ -25,15 +25,16 @@ type acquisition struct {
 	// nesting is the run of write holds that this is to read in; nil: there is none. It is granted only while these stand in
 	// Redis.
 	nesting *entry
-	// queue waits for the hold to be handed over; nil if none does.
-	queue *queue
-	// received says that the hold was handed over to it, or that it has joined others.
-	received bool
+}
+
+// ordinary reports whether the hold is to be like any other. Nobody may know its owner, or could nest in the hold that follows.
+func (a *acquisition) ordinary() bool {
+	return a.claim.fresh && !a.args.Fixed && a.args.Retained() == 0 && a.engine.MaxHold == 0 && a.engine.HandsOver
 }
 
 // report says how it went.
 func (a *acquisition) report(err error) (Report, error) {
-	return Report{HadToWait: a.hadToWait, HandedOver: a.received}, err
+	return Report{HadToWait: a.hadToWait, HandedOver: a.hold.received}, err
 }
 
 // do is one acquisition, from its entry to its end. obtain asks for a change.
@@ -45,7 +46,7 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	defer e.Tasks.End()
 	e.Presence.WriteIfDue(mono.Of(a.started))
 	a.lease = max(a.args.Lease, a.args.Retained())
-	if a.join() {
+	if a.taker != nil && a.lock.SharesHolds && a.taker.joinOthers() {
 		return nil
 	}
 	if err := a.enter(); err != nil {
@@ -60,7 +61,7 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	defer func() {
 		if !returned { // the WaitObserver has panicked
 			a.giveUp(false)
-			if a.received {
+			if a.hold.received {
 				_, _ = a.hold.Unlock() // what Redis does not answer to, the client goes on with
 			}
 		}
@@ -299,7 +300,7 @@ func (a *acquisition) conclude(res call.Result) error {
 	}
 	a.giveUp(false)
 	switch {
-	case a.received:
+	case a.hold.received:
 		return a.hold.accept()
 	case res.Err != nil:
 		return a.failure(res)
@@ -354,9 +355,9 @@ func (a *acquisition) granted(res call.Result) error {
 	if a.claim.fresh || a.grant > 0 {
 		s.Learned(now, a.keyLives())
 	}
-	a.fill(h, s, now)
+	h.begin(s, now)
 	s.Granted(ch, &h.Hold)
-	if a.shares() {
+	if a.taker != nil && a.lock.SharesHolds {
 		h.share(a.queue)
 	} else {
 		s.beginCohort(a.queue, h.since)
@@ -409,11 +410,4 @@ func (a *acquisition) untrusted(res call.Result, deadline, now mono.Time) error 
 		return e.Errors.Lost(a.lock.Name, lockerr.MaxHoldOver, nil)
 	}
 	return nil
-}
-
-// fill makes the hold one of a side's. The account's mu is held.
-func (a *acquisition) fill(h *Hold, s *side, now mono.Time) {
-	h.Hold = ledger.Hold[*Hold]{Value: h, Lease: a.args.Lease, Fixed: a.args.Fixed && !a.args.RenewFirst}
-	h.side, h.since, h.token = s, now, s.Token
-	h.inside = within{Context: a.caller, lock: a.lock, owner: s.account.owner, account: s.account, held: h}
 }

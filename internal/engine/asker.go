@@ -62,8 +62,10 @@ type asker struct {
 	account *account
 	// known is the side that the account had before the call; nil if the owner is fresh, or there is none.
 	known *side
-	// taker is the acquire itself if a hold may be handed off to it, or if it may join a cohort; nil: neither.
-	taker *acquisition
+	// taker is the hold to acquire if the lock may be handed off to it, or if it may join a cohort; nil: neither.
+	taker *Hold
+	// queue waits for the hold to be handed off; nil if none does.
+	queue *queue
 	lease time.Duration // that it requests
 	grant time.Duration // how long it was granted by a grant message; 0 if it was not
 	// refused says that a request was refused before the call joined its queue.

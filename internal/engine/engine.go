@@ -110,11 +110,11 @@ type Engine struct {
 	known map[accountKey]*account // of owners that were set by hand
 }
 
-// The queues of those who wait here: acquisitions, to which a hold may be handed over, and which may join a cohort.
+// The queues of the waiters of this process. A waiter with a Hold may be handed the lock, or join a cohort.
 type (
-	queues = waitqueue.Queues[acquisition, cohort]
-	queue  = waitqueue.Queue[acquisition, cohort]
-	waiter = waitqueue.Waiter[acquisition, cohort]
+	queues = waitqueue.Queues[Hold, cohort]
+	queue  = waitqueue.Queue[Hold, cohort]
+	waiter = waitqueue.Waiter[Hold, cohort]
 )
 
 // New returns an engine. It does no I/O and starts no goroutine.

@@ -51,17 +51,6 @@ func (co *cohort) over(now mono.Time) bool {
 	return now > co.until && co.holds >= sliceHolds || now > co.since.Add(longestSlice)
 }
 
-// handsOver reports whether another hold may pass to the one that is acquired, and that one may pass on later; shares, whether
-// it may be shared.
-func (a *acquisition) handsOver() bool { return a.lock.HandsOver && a.ordinary() }
-func (a *acquisition) shares() bool    { return a.lock.SharesHolds && a.ordinary() }
-
-// ordinary reports whether the hold is to be like any other. Nobody may know its owner: who knows it could nest in the next
-// hold.
-func (a *acquisition) ordinary() bool {
-	return a.claim.fresh && a.op == OpAcquire && !a.args.Fixed && a.args.Retained() == 0 && a.engine.MaxHold == 0 && a.engine.HandsOver
-}
-
 // end has those ask who wait for the cohort to end: after a while, if others are to have their turn before.
 func (co *cohort) end(after time.Duration) {
 	if co.queue != nil {
@@ -110,11 +99,11 @@ func (h *Hold) handOver() bool {
 	if !h.mayPass() {
 		return false
 	}
-	queue := e.queues.HandOver(s.lock.queueFor(""), s, h.ifSameLease(func(next *acquisition) {
+	queue := e.queues.HandOver(s.lock.queueFor(""), s, h.ifSameLease(func(next *Hold) {
 		h.ended = passedOn
 		h.end(nil)
 		next.receive(s)
-		s.Replace(&next.hold.Hold)
+		s.Replace(&next.Hold)
 	}))
 	if queue == nil {
 		return false
@@ -143,20 +132,20 @@ func (h *Hold) mayPass() bool {
 }
 
 // ifSameLease calls give for a waiter that wants the lease of the hold, and reports false for others.
-func (h *Hold) ifSameLease(give func(a *acquisition)) func(taker *acquisition) bool {
-	return func(a *acquisition) bool {
-		if a.args.Lease != h.Lease {
+func (h *Hold) ifSameLease(give func(next *Hold)) func(next *Hold) bool {
+	return func(next *Hold) bool {
+		if next.Lease != h.Lease {
 			return false
 		}
-		give(a)
+		give(next)
 		return true
 	}
 }
 
-// receive makes the hold of one that was handed the lock, or has joined others. mu is held.
-func (a *acquisition) receive(s *side) {
-	a.fill(a.hold, s, mono.Now())
-	a.received = true
+// receive begins a hold that was handed the lock, or has joined others. mu is held.
+func (h *Hold) receive(s *side) {
+	h.begin(s, mono.Now())
+	h.received = true
 }
 
 // accept returns why a hold that was handed over is of no use, or nil: this process may have stood still since.
@@ -181,7 +170,7 @@ func (h *Hold) share(queue *queue) {
 	s.cohort = &cohort{side: s, until: h.since.Add(slice)}
 	queues, key := l.Engine.queues, l.queueFor("")
 	queues.SetJoinable(key, s.cohort)
-	all := queues.LetIn(key, h.ifSameLease(func(a *acquisition) { a.joined(s) }))
+	all := queues.LetIn(key, h.ifSameLease(func(next *Hold) { next.join(s) }))
 	if !all { // who cannot join asks, and newcomers stand behind it
 		queues.EndJoinable(key, s.cohort, 0)
 	}
@@ -190,12 +179,10 @@ func (h *Hold) share(queue *queue) {
 	}
 }
 
-// join lets the acquire join others of this process that hold the lock. It reports false if it has to ask Redis.
-func (a *acquisition) join() bool {
-	if !a.shares() {
-		return false
-	}
-	open := a.engine.queues.Joinable(a.lock.queueFor(""))
+// joinOthers has the hold join others of this process that hold the lock. It reports false if there are none to join.
+func (h *Hold) joinOthers() bool {
+	l := h.inside.lock
+	open := l.Engine.queues.Joinable(l.queueFor(""))
 	if open == nil {
 		return false
 	}
@@ -206,18 +193,18 @@ func (a *acquisition) join() bool {
 	switch {
 	case s.cohort != open, s.entry == nil, now > open.until, !s.Joinable(), !s.account.undisclosed:
 		return false
-	case s.Holds()[0].Lease != a.args.Lease, a.engine.Draining.Err() != nil, !s.lastsFor(a.args.Lease, now):
+	case s.Holds()[0].Lease != h.Lease, l.Engine.Draining.Err() != nil, !s.lastsFor(h.Lease, now):
 		return false
 	}
-	a.joined(s)
+	h.join(s)
 	return true
 }
 
-// joined makes the hold of one who has joined. mu is held.
-func (a *acquisition) joined(s *side) {
-	a.receive(s)
-	a.hold.Shares = true
-	s.Join(&a.hold.Hold)
+// join begins a hold that shares the count of others. mu is held.
+func (h *Hold) join(s *side) {
+	h.receive(s)
+	h.Shares = true
+	s.Join(&h.Hold)
 }
 
 // leaveShared ends the hold if others share its count, and reports false if none does.

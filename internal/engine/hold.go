@@ -45,6 +45,8 @@ type Hold struct {
 	inside within // what its context is derived from, and that from what Lock was called with
 	since  mono.Time
 	token  int64
+	// received says that the hold was handed over to it, or that it has joined others.
+	received bool
 
 	// Guarded by the account's mu, as is ledger.Hold.
 	ended     *ending
@@ -65,6 +67,18 @@ var (
 	detached = &ending{"this hold was detached", lockerr.NotHeld}
 	evicted  = &ending{"it was given back then, or its lease ends it", lockerr.Closed}
 )
+
+// prepare sets what is known of the hold before it is acquired.
+func (h *Hold) prepare(ctx context.Context, l *Lock, args *Args) {
+	h.Hold = ledger.Hold[*Hold]{Value: h, Lease: args.Lease, Fixed: args.Fixed && !args.RenewFirst}
+	h.inside = within{Context: ctx, lock: l, held: h}
+}
+
+// begin makes a prepared hold one of a side's. mu is held.
+func (h *Hold) begin(s *side, now mono.Time) {
+	h.side, h.since, h.token = s, now, s.Token
+	h.inside.owner, h.inside.account = s.account.owner, s.account
+}
 
 // Owner returns who holds the lock, for somebody who may use that; empty after it has passed on. Its hold does not pass on
 // any more.

@@ -76,8 +76,9 @@ func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) 
 	if a.claim, err = claimFor(ctx, l); err != nil {
 		return Report{}, err
 	}
-	if a.handsOver() || a.shares() {
-		a.taker = a
+	h.prepare(ctx, l, &a.args)
+	if (l.HandsOver || l.SharesHolds) && a.ordinary() {
+		a.taker = h
 	}
 	return a.report(a.do((*acquisition).obtain))
 }
@@ -86,6 +87,7 @@ func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) 
 func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Report, error) {
 	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: "adopt", started: time.Now(), caller: ctx}, hold: h}
 	a.claim = claim{owner: l.Engine.freshOwner(), fresh: true}
+	h.prepare(ctx, l, &a.args)
 	return a.report(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
 }
 

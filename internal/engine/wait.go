@@ -189,16 +189,13 @@ func (w *wait) freeSlot() {
 func (a *asker) leaveAfter(res call.Result) {
 	var holder waitqueue.Holder
 	if a.taker != nil && res.Has(script.Done) {
-		holder = a.taker.side
+		holder = &a.account.first
 	}
 	next := res.Sent // at once: it may be granted the lock as well, or is to get an entry on the waitlist
 	if a.lock.Polling != nil {
 		next = mono.Now().Add(a.lock.Polling.Pause(0))
 	}
-	queue := a.waiter.LeaveAfter(next, a.keepSlot(res), holder)
-	if a.taker != nil {
-		a.taker.queue = queue
-	}
+	a.queue = a.waiter.LeaveAfter(next, a.keepSlot(res), holder)
 }
 
 // keepSlot keeps the try slot until the outcome of the last attempt is known, if that was given up. It reports whether it does.

@@ -678,7 +678,7 @@ var mutants = []mutant{
 		new: "s.Sharing() < 1",
 	},
 	{
-		name: "read-write: readers join for ever", in: "acquisition.join", suite: tests(rw, "TestWritersFirst_ReadersWhoShare"),
+		name: "read-write: readers join for ever", in: "Hold.joinOthers", suite: tests(rw, "TestWritersFirst_ReadersWhoShare"),
 		old: ", now > open.until",
 		new: "",
 	},
