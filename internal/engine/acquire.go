@@ -22,14 +22,23 @@ type acquisition struct {
 	side   *side
 	claim  claim
 	change ledger.Change // to ask for
+	asking bool          // it has the turn, and no result yet
 	// nesting is the run of write holds that this is to read in; nil: there is none. It is granted only while these stand in
 	// Redis.
 	nesting *entry
 }
 
+func newAcquisition(ctx context.Context, l *Lock, h *Hold, op string, args Args, claim claim) *acquisition {
+	h.prepare(ctx, l, &args)
+	return &acquisition{
+		asker: asker{lock: l, engine: l.Engine, args: args, op: op, started: time.Now(), caller: ctx, lease: max(args.Lease, args.Retained())},
+		hold:  h, claim: claim,
+	}
+}
+
 // ordinary reports whether the hold is to be like any other. Nobody may know its owner, or could nest in the hold that follows.
 func (a *acquisition) ordinary() bool {
-	return a.claim.fresh && !a.args.Fixed && a.args.Retained() == 0 && a.engine.MaxHold == 0 && a.engine.HandsOver
+	return !a.args.Fixed && a.args.Retained() == 0 && a.engine.MaxHold == 0 && a.engine.HandsOver
 }
 
 // report says how it went.
@@ -37,7 +46,7 @@ func (a *acquisition) report(err error) (Report, error) {
 	return Report{HadToWait: a.hadToWait, HandedOver: a.hold.received}, err
 }
 
-// do is one acquisition, from its entry to its end. obtain asks for a change.
+// do acquires for an owner that may have other calls and holds. obtain asks for a change.
 func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	e := a.engine
 	if err := e.begin(a.caller, a.op, a.lock.Name); err != nil {
@@ -45,30 +54,27 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 	}
 	defer e.Tasks.End()
 	e.Presence.WriteIfDue(mono.Of(a.started))
-	a.lease = max(a.args.Lease, a.args.Retained())
-	if a.taker != nil && a.lock.SharesHolds && a.taker.joinOthers() {
-		return nil
-	}
 	if err := a.enter(); err != nil {
 		return err
 	}
-	defer a.account.unref()
-	defer a.unbound()
+	defer a.end()
 	if err := a.takeTurn(); err != nil {
 		return err
 	}
-	returned := false
-	defer func() {
-		if !returned { // the WaitObserver has panicked
-			a.giveUp(false)
-			if a.hold.received {
-				_, _ = a.hold.Unlock() // what Redis does not answer to, the client goes on with
-			}
+	a.asking = true
+	return a.conclude(a.run(obtain))
+}
+
+// end ends what the call has begun.
+func (a *acquisition) end() {
+	if a.asking { // the WaitObserver has panicked
+		a.abandon(false)
+		if a.hold.received {
+			_, _ = a.hold.Unlock() // the client repeats a release without a reply
 		}
-	}()
-	res := a.run(obtain)
-	returned = true
-	return a.conclude(res)
+	}
+	a.unbound()
+	a.account.unref()
 }
 
 // enter finds the account, and refuses what cannot be. Once Drain was called, only what is nested is let in.
@@ -92,7 +98,7 @@ func (a *acquisition) enter() error {
 
 // takeTurn takes the owner's turn, and looks whether what it is to be nested in still stands.
 func (a *acquisition) takeTurn() error {
-	if !a.account.turn.TryTake() {
+	if !a.claim.fresh && !a.account.turn.TryTake() { // a new account has its turn taken
 		err := a.account.takeTurn(a.bound())
 		a.last = a.account.refusedSince(a.started) // there may be no time left to ask
 		if err != nil {
@@ -137,9 +143,6 @@ func (a *acquisition) run(obtain func(*acquisition) call.Result) (res call.Resul
 		if res = a.clear(); res.Err == nil {
 			res = obtain(a)
 		}
-	}
-	if res.Has(script.Changed) {
-		res.Err = a.changed(res)
 	}
 	return res
 }
@@ -295,10 +298,14 @@ func (a *acquisition) wantsToken() bool {
 
 // conclude turns the last answer into the caller's result. The turn is taken; it is freed, or passed on.
 func (a *acquisition) conclude(res call.Result) error {
+	a.asking = false
 	if res.Has(script.Done) {
 		return a.granted(res)
 	}
-	a.giveUp(false)
+	if res.Has(script.Changed) {
+		res.Err = a.changed(res)
+	}
+	a.abandon(false)
 	switch {
 	case a.hold.received:
 		return a.hold.accept()
@@ -310,8 +317,8 @@ func (a *acquisition) conclude(res call.Result) error {
 	return a.refusal(res)
 }
 
-// giveUp notes what the attempts may have taken, has it given back, and frees the turn once they can have no effect any more.
-func (a *acquisition) giveUp(release bool) {
+// abandon notes what the attempts may have taken, has it given back, and frees the turn once they can have no effect any more.
+func (a *acquisition) abandon(release bool) {
 	a.account.mu.Lock()
 	if a.claim.fresh && (release || len(a.unknown) > 0) {
 		a.side.Learned(mono.Now(), a.keyLives())
@@ -343,7 +350,7 @@ func (a *acquisition) granted(res call.Result) error {
 			a.queue.Resume(s, 0)
 		}
 		a.account.mu.Unlock()
-		a.giveUp(true)
+		a.abandon(true)
 		return err
 	}
 	if ch.From == 0 {

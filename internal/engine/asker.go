@@ -65,11 +65,9 @@ type asker struct {
 	// taker is the hold to acquire if the lock may be handed off to it, or if it may join a cohort; nil: neither.
 	taker *Hold
 	// queue waits for the hold to be handed off; nil if none does.
-	queue *queue
-	lease time.Duration // that it requests
-	grant time.Duration // how long it was granted by a grant message; 0 if it was not
-	// refused says that a request was refused before the call joined its queue.
-	refused bool
+	queue   *queue
+	lease   time.Duration   // that it requests
+	grant   time.Duration   // how long it was granted by a grant message; 0 if it was not
 	unknown []*call.Attempt // whose result is not known
 	// last is the last refusal or failure: the error when the wait is over.
 	last   error
@@ -139,46 +137,8 @@ func (a *asker) whyWaiting() error {
 	return a.explained(why)
 }
 
-// ask asks Redis once, or waits in the queue.
-func (a *asker) ask(args protocol.Acquire) call.Result {
-	if args.Waiting && !a.triesFirst() {
-		return a.waitInQueue(args)
-	}
-	first := args
-	first.Waiting = false // it may still have to queue behind others of this process
-	first.WaitsLater = args.Waiting && a.hears()
-	res := a.askBriefly(a.lock.Requests.Acquire(first))
-	a.unknown = append(a.unknown, res.Unknown...)
-	refused := res.Has(script.Refused)
-	if !args.Waiting || !refused && !moving(res.Why()) {
-		return res
-	}
-	if refused {
-		a.refused, a.last = true, a.refusal(res)
-	}
-	if refused && a.lock.ReadOnly {
-		_, args.Since, _ = protocol.ReadCount(res.Reply) // so that a zero between two questions is not missed
-	}
-	return a.waitInQueue(args)
-}
-
-// triesFirst reports whether to try once before queueing: if acquiring changes nothing, if the lock is shared and nobody has been
-// refused here, or if the owner may hold the other side.
-func (a *asker) triesFirst() bool {
-	l := a.lock
-	switch {
-	case l.TwoSides && a.known != nil:
-		return true
-	case l.SharesHolds && a.taker != nil:
-		return false // one asks, and lets the others in
-	case l.Shared && a.hears():
-		return a.engine.queues.TriesFirst(l.queueFor("")) // the first stands in line at once; others need not wait for its answer
-	}
-	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))
-}
-
-// askBriefly asks, without bound if the first attempt is answered.
-func (a *asker) askBriefly(request script.Request) call.Result {
+// askBriefly sends a request, without bound if the first attempt is answered.
+func (a *asker) askBriefly(request protocol.Acquire) call.Result {
 	patience := a.engine.Timeout / 3
 	if limit := a.timeLimit(); limit > 0 {
 		if patience = min(patience, time.Until(a.started.Add(limit))); patience <= 0 {
@@ -190,7 +150,7 @@ func (a *asker) askBriefly(request script.Request) call.Result {
 		ctx = a.bounded
 	}
 	a.asked()
-	res := a.engine.Calls.DoBriefly(ctx, patience, a.bound, request, &a.waiter)
+	res := a.engine.Calls.DoBriefly(ctx, patience, a.bound, a.lock.Requests.Acquire(request), &a.waiter)
 	a.answered(res)
 	return res
 }

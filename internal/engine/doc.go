@@ -20,10 +20,9 @@
 //
 // # The way of one Lock
 //
-//	Acquire ─ claimFor ─ enter ─ takeTurn ─ next ─ fitLease ─ ask ─┬─ askBriefly ──▶ granted ─▶ Hold
-//	          whose it is  account  turn    change   lease         │      ▲              │
-//	                                                    waitInQueue┘──────┘              └▶ giveUp ─ freeTurn
-//	                                                    refused: wait.run
+//	Acquire ─ claimFor ─┬─ free ───────────────────────────────┬─ ask ─ askBriefly ─┬─▶ granted ─▶ Hold
+//	          owner     └─ do: enter ─ takeTurn ─ next ─ fitLease ┘      │ refused      │
+//	             known before: account, turn, change, lease          wait.run ───────┴─▶ abandon ─ freeTurn
 //
 //	Unlock ─ leaveShared or handOver: no word to Redis
 //	       └ drop ─ giveBack ─ freeTurn

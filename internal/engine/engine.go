@@ -240,6 +240,7 @@ func (e *Engine) account(l *Lock, c claim) *account {
 	if !c.fresh {
 		return e.byHand(a)
 	}
+	a.turn.TryTake() // it is the call's from the beginning
 	e.fresh[numberOf(a.owner)] = a
 	return a
 }

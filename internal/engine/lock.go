@@ -71,23 +71,20 @@ func (l *Lock) HoldRequests() protocol.Lock {
 // Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since the WaitObserver has, the
 // hold is of no use, and what an attempt may have taken is given back in the background.
 func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) {
-	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: OpAcquire, started: time.Now(), caller: ctx}, hold: h}
-	var err error
-	if a.claim, err = claimFor(ctx, l); err != nil {
+	claim, err := claimFor(ctx, l)
+	if err != nil {
 		return Report{}, err
 	}
-	h.prepare(ctx, l, &a.args)
-	if (l.HandsOver || l.SharesHolds) && a.ordinary() {
-		a.taker = h
+	a := newAcquisition(ctx, l, h, OpAcquire, args, claim)
+	if claim.fresh {
+		return a.report(a.free())
 	}
 	return a.report(a.do((*acquisition).obtain))
 }
 
 // Adopt is Acquire of what another owner holds, in the place of that.
 func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Report, error) {
-	a := &acquisition{asker: asker{lock: l, engine: l.Engine, args: args, op: "adopt", started: time.Now(), caller: ctx}, hold: h}
-	a.claim = claim{owner: l.Engine.freshOwner(), fresh: true}
-	h.prepare(ctx, l, &a.args)
+	a := newAcquisition(ctx, l, h, "adopt", args, claim{owner: l.Engine.freshOwner(), fresh: true})
 	return a.report(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
 }
 

@@ -30,47 +30,23 @@ type wait struct {
 	res      call.Result   // of the last request; after another end, why the call ends
 }
 
-// waitInQueue waits behind the waiters of this process that came before, and then sends requests until one is granted.
-func (a *asker) waitInQueue(request protocol.Acquire) call.Result {
-	if a.stopping.Err() != nil {
-		return call.Result{Err: lockerr.Closed}
-	}
-	now := a.started
-	if a.bounded != nil { // it may have waited for its owner's earlier call
-		now = time.Now()
-	}
-	ahead, first := a.engine.queues.Join(&a.waiter, a.lock.queueFor(request.Owner), a.taker, now)
-	if first && len(a.unknown) == 0 && !a.refused { // no waiter has sent a request: the lock may well be free
-		var sent mono.Time
-		if a.hears() {
-			sent = a.number(&request)
-		}
-		res := a.askBriefly(a.lock.Requests.Acquire(request))
-		if res.Has(script.Done) && len(res.Unknown) == 0 {
-			a.leaveAfter(res)
-			return res
-		}
-		w := a.newWait(request)
-		w.m = waiting.Begun(a.policy(request.Grant()), a.last != nil, request.Number, sent)
-		if request.Number != "" {
-			a.engine.mail.expect(w.box, request.Number)
-		}
-		return w.run(w.outcome(a.caller, res))
-	}
-	if first {
-		a.waiter.Done() // Args.Waiter is told before the request
-	}
-	w := a.newWait(request)
-	w.m, w.ahead = waiting.New(a.policy(request.Grant()), a.last != nil), ahead
-	return w.run(nil)
-}
-
-func (a *asker) newWait(request protocol.Acquire) *wait {
-	w := &wait{asker: a, request: request}
+// newWait returns the wait of a call that has joined its queue behind others.
+func (a *asker) newWait(request protocol.Acquire, ahead int) *wait {
+	w := &wait{asker: a, request: request, ahead: ahead, m: waiting.New(a.policy(request.Grant()), a.last != nil)}
 	if a.lock.Line {
 		w.box = newBox()
 	}
 	return w
+}
+
+// runAfter waits after a request that was sent at a time, and not granted.
+func (a *asker) runAfter(request protocol.Acquire, sent mono.Time, res call.Result) call.Result {
+	w := a.newWait(request, 0)
+	w.m = waiting.Begun(a.policy(request.Grant()), a.last != nil, request.Number, sent)
+	if request.Number != "" {
+		a.engine.mail.expect(w.box, request.Number)
+	}
+	return w.run(w.outcome(a.caller, res))
 }
 
 // number gives a request a random ID. It returns the time before the first attempt, from which a grant counts.

@@ -185,7 +185,7 @@ var mutants = []mutant{
 		new: "'HINCRBY', KEYS[1], ARGV[5], 1",
 	},
 	{
-		name: "acquire: an unknown one is not cleaned up", in: "acquisition.giveUp", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		name: "acquire: an unknown one is not cleaned up", in: "acquisition.abandon", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
 		old: "a.keepOpen()",
 		new: "",
 	},
@@ -1659,7 +1659,7 @@ var mutants = []mutant{
 		new: "a.last == nil && why != nil",
 	},
 	{
-		name: "acquire: Redis is blamed for the time behind a call of the same owner", in: "asker.waitInQueue",
+		name: "acquire: Redis is blamed for the time behind a call of the same owner", in: "asker.join",
 		suite: tests(owner, "TestErrorOfACallThatWasBehindAnother"),
 		old:   "a.bounded != nil",
 		new:   "false",

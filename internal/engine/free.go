@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
+	"github.com/holdfast-go/holdfast/internal/mono"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// This file is the whole way of a free lock: one request, and its reply.
+
+// free acquires the lock for a new owner, as most calls do.
+func (a *acquisition) free() error {
+	l, e := a.lock, a.engine
+	if err := e.begin(a.caller, a.op, l.Name); err != nil {
+		return err
+	}
+	defer e.Tasks.End()
+	e.Presence.WriteIfDue(mono.Of(a.started))
+	if (l.HandsOver || l.SharesHolds) && a.ordinary() {
+		a.taker = a.hold
+	}
+	if a.taker != nil && l.SharesHolds && a.taker.joinOthers() {
+		return nil
+	}
+	if e.Draining.Err() != nil {
+		return lockerr.Problem(l.Name, "", lockerr.Closed)
+	}
+	a.account, a.stopping = e.account(l, a.claim), e.Draining
+	defer a.end()
+	a.side, a.asking = &a.account.first, true
+	a.account.mu.Lock()
+	a.change, _, _ = a.side.Next()
+	a.account.mu.Unlock()
+	return a.conclude(a.obtain())
+}
+
+// ask sends a request, and waits in the queue of this process if it is refused.
+func (a *asker) ask(request protocol.Acquire) call.Result {
+	if !request.Waiting || a.triesFirst() {
+		return a.tryFirst(request)
+	}
+	ahead, first := a.join(request.Owner)
+	if !first {
+		return a.newWait(request, ahead).run(nil)
+	}
+	var sent mono.Time
+	if a.hears() {
+		sent = a.number(&request)
+	}
+	res := a.askBriefly(request)
+	if !res.Has(script.Done) || len(res.Unknown) > 0 {
+		return a.runAfter(request, sent, res)
+	}
+	a.leaveAfter(res)
+	return res
+}
+
+// join joins the queue of an owner. If first is set, nobody here is in the way, and no request was sent for the queue.
+func (a *asker) join(owner string) (ahead int, first bool) {
+	now := a.started
+	if a.bounded != nil { // it may have waited for its owner's earlier call
+		now = time.Now()
+	}
+	return a.engine.queues.Join(&a.waiter, a.lock.queueFor(owner), a.taker, now)
+}
+
+// triesFirst reports whether to try once before queueing: if acquiring changes nothing, if the lock is shared and nobody has been
+// refused here, or if the owner may hold the other side.
+func (a *asker) triesFirst() bool {
+	l := a.lock
+	switch {
+	case l.TwoSides && a.known != nil:
+		return true
+	case l.SharesHolds && a.taker != nil:
+		return false // one asks, and lets the others in
+	case l.Shared && a.hears():
+		return a.engine.queues.TriesFirst(l.queueFor("")) // the first is listed at once; the others need not wait for its reply
+	}
+	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))
+}
+
+// tryFirst sends a request without queueing, and queues if it is refused and may wait.
+func (a *asker) tryFirst(request protocol.Acquire) call.Result {
+	alone := request
+	alone.Waiting = false // it may still have to queue behind others of this process
+	alone.WaitsLater = request.Waiting && a.hears()
+	res := a.askBriefly(alone)
+	a.unknown = append(a.unknown, res.Unknown...)
+	refused := res.Has(script.Refused)
+	if !request.Waiting || !refused && !moving(res.Why()) {
+		return res
+	}
+	if refused {
+		a.last = a.refusal(res)
+	}
+	if refused && a.lock.ReadOnly {
+		_, request.Since, _ = protocol.ReadCount(res.Reply) // so that a zero between two requests is not missed
+	}
+	ahead, first := a.join(request.Owner)
+	if first {
+		a.waiter.Done() // Args.Waiter is told before the request
+	}
+	return a.newWait(request, ahead).run(nil)
+}
