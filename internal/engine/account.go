@@ -174,11 +174,6 @@ func (a *account) setWaiter(w *waiter) {
 	a.locked(func() { a.waiter = w })
 }
 
-// failure is a connection's failure, as a queue keeps it for all who wait.
-type failure struct{ why error }
-
-func (f *failure) Error() string { return f.why.Error() }
-
 // fell tells those who wait for it that a count has fallen. mu is held.
 func (a *account) fell() {
 	if a.fewer != nil {

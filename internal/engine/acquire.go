@@ -16,7 +16,7 @@ import (
 
 // acquisition is one call that acquires a hold.
 type acquisition struct {
-	asker
+	blockingCall
 
 	hold   *Hold // what the hold is to be
 	side   *side
@@ -28,12 +28,14 @@ type acquisition struct {
 	nesting *entry
 }
 
+// shares reports whether the hold may join others, or be joined.
+func (a *acquisition) shares() bool { return a.taker != nil && a.lock.SharesHolds }
+
 func newAcquisition(ctx context.Context, l *Lock, h *Hold, op string, args Args, claim claim) *acquisition {
 	h.prepare(ctx, l, &args)
-	return &acquisition{
-		asker: asker{lock: l, engine: l.Engine, args: args, op: op, started: time.Now(), caller: ctx, lease: max(args.Lease, args.Retained())},
-		hold:  h, claim: claim,
-	}
+	a := &acquisition{blockingCall: newBlockingCall(ctx, l, op, args), hold: h, claim: claim}
+	a.lease = max(args.Lease, args.Retained())
+	return a
 }
 
 // ordinary reports whether the hold is to be like any other. Nobody may know its owner, or could nest in the hold that follows.
@@ -364,7 +366,7 @@ func (a *acquisition) granted(res call.Result) error {
 	}
 	h.begin(s, now)
 	s.Granted(ch, &h.Hold)
-	if a.taker != nil && a.lock.SharesHolds {
+	if a.shares() {
 		h.share(a.queue)
 	} else {
 		s.beginCohort(a.queue, h.since)

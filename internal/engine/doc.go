@@ -7,9 +7,10 @@
 //
 //	Engine       one client: what all its locks share
 //	Lock         one lock, or one side of a read-write lock
-//	asker        one call that asks until the answer is yes: acquire.go, or what leaves no hold
-//	acquisition  an asker that acquires a hold, for an owner
-//	wait         an asker that waits in the queue of this process: it runs the machine of package waiting
+//	span         how long a call may take
+//	blockingCall a call that requests a lock until it is granted: an acquisition, or one that leaves no hold
+//	acquisition  a blockingCall that acquires a hold, for an owner
+//	wait         a blockingCall that waits in the queue of this process: it runs the machine of package waiting
 //	mail         what Redis publishes to this client's waiters: a box for each of them
 //	grantChannel one channel of that
 //	account      one owner at one lock

@@ -23,7 +23,7 @@ func (a *acquisition) free() error {
 	if (l.HandsOver || l.SharesHolds) && a.ordinary() {
 		a.taker = a.hold
 	}
-	if a.taker != nil && l.SharesHolds && a.taker.joinOthers() {
+	if a.shares() && a.taker.joinOthers() {
 		return nil
 	}
 	if e.Draining.Err() != nil {
@@ -39,7 +39,7 @@ func (a *acquisition) free() error {
 }
 
 // ask sends a request, and waits in the queue of this process if it is refused.
-func (a *asker) ask(request protocol.Acquire) call.Result {
+func (a *blockingCall) ask(request protocol.Acquire) call.Result {
 	if !request.Waiting || a.triesFirst() {
 		return a.tryFirst(request)
 	}
@@ -60,7 +60,7 @@ func (a *asker) ask(request protocol.Acquire) call.Result {
 }
 
 // join joins the queue of an owner. If first is set, nobody here is in the way, and no request was sent for the queue.
-func (a *asker) join(owner string) (ahead int, first bool) {
+func (a *blockingCall) join(owner string) (ahead int, first bool) {
 	now := a.started
 	if a.bounded != nil { // it may have waited for its owner's earlier call
 		now = time.Now()
@@ -70,7 +70,7 @@ func (a *asker) join(owner string) (ahead int, first bool) {
 
 // triesFirst reports whether to try once before queueing: if acquiring changes nothing, if the lock is shared and nobody has been
 // refused here, or if the owner may hold the other side.
-func (a *asker) triesFirst() bool {
+func (a *blockingCall) triesFirst() bool {
 	l := a.lock
 	switch {
 	case l.TwoSides && a.known != nil:
@@ -84,7 +84,7 @@ func (a *asker) triesFirst() bool {
 }
 
 // tryFirst sends a request without queueing, and queues if it is refused and may wait.
-func (a *asker) tryFirst(request protocol.Acquire) call.Result {
+func (a *blockingCall) tryFirst(request protocol.Acquire) call.Result {
 	alone := request
 	alone.Waiting = false // it may still have to queue behind others of this process
 	alone.WaitsLater = request.Waiting && a.hears()

@@ -68,6 +68,38 @@ func (l *Lock) HoldRequests() protocol.Lock {
 	return held
 }
 
+// WaitObserver is told, on the calling goroutine, that a call begins to wait, how many are ahead, and why it waits, or nil if
+// that is not known. It may panic.
+type WaitObserver interface {
+	Waits(ctx context.Context, ahead int, why error)
+}
+
+// Args are what a call asks for.
+type Args struct {
+	Lease time.Duration
+	// Fixed says that the lease is not renewed. RenewFirst renews it all the same until [Hold.FixLease]: the hold is one of
+	// several, and the others are still to be had. Cuts says to cut it to what MaxHold leaves; else a longer one is an error.
+	Fixed, RenewFirst, Cuts bool
+	// MinHold is how long others do not get the lock, whoever unlocks it. AtLeast is the least time to live to ask for.
+	MinHold, AtLeast time.Duration
+	// Wait bounds the call; 0: it is unbounded. OneTry says that there is no waiting at all.
+	Wait   time.Duration
+	OneTry bool
+	// Waiter is told that the call begins to wait; nil: nobody is.
+	Waiter WaitObserver
+}
+
+// Retained is for how long a lock is kept from others, by itself or as one of several.
+func (g *Args) Retained() time.Duration { return max(g.MinHold, g.AtLeast) }
+
+// Report is how a call went.
+type Report struct {
+	// HadToWait says that Args.Waiter was told, or would have been.
+	HadToWait bool
+	// HandedOver says that the hold passed inside the process, without a word to Redis.
+	HandedOver bool
+}
+
 // Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since the WaitObserver has, the
 // hold is of no use, and what an attempt may have taken is given back in the background.
 func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) {

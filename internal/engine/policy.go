@@ -13,7 +13,7 @@ import (
 const longestSleep = 3 * time.Second
 
 // policy returns how the call waits for its kind of lock, if a grant message grants it for as long.
-func (a *asker) policy(grant time.Duration) waiting.Policy {
+func (a *blockingCall) policy(grant time.Duration) waiting.Policy {
 	l, now, timeout := a.lock, mono.Now(), a.engine.Timeout
 	p := waiting.Policy{
 		Listens: true, Registers: l.Registers,
@@ -38,13 +38,13 @@ func (a *asker) policy(grant time.Duration) waiting.Policy {
 }
 
 // beginsWithMessage reports whether a hold may begin with a grant message, before Redis has confirmed it.
-func (a *asker) beginsWithMessage() bool {
+func (a *blockingCall) beginsWithMessage() bool {
 	return !a.args.Fixed && a.args.Retained() == 0 && !a.lock.Fenced && a.engine.Replicas == 0 && a.engine.MaxHold == 0
 }
 
 // timeLeft is how long the call may still wait.
-func (a *asker) timeLeft() time.Duration {
-	left := a.waitLeft()
+func (a *blockingCall) timeLeft() time.Duration {
+	left := a.left()
 	if deadline, ok := a.caller.Deadline(); ok {
 		left = min(left, time.Until(deadline))
 	}

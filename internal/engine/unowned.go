@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
@@ -17,10 +16,12 @@ import (
 // Pass asks, as an acquire does, until the answer is yes. If it gives up, what it may have taken is given back.
 func (l *Lock) Pass(ctx context.Context, args Args) (Report, error) {
 	e := l.Engine
-	a := &asker{lock: l, engine: e, args: args, op: OpAcquire, started: time.Now(), caller: ctx, stopping: e.Draining}
+	op := OpAcquire
 	if l.ReadOnly {
-		a.op = "await"
+		op = "await"
 	}
+	a := newBlockingCall(ctx, l, op, args)
+	a.stopping = e.Draining
 	if err := e.begin(ctx, a.op, l.Name); err != nil {
 		return Report{}, err
 	}
@@ -38,6 +39,35 @@ func (l *Lock) Pass(ctx context.Context, args Args) (Report, error) {
 	res := a.ask(protocol.Acquire{Waiting: !args.OneTry})
 	returned = true
 	return Report{HadToWait: a.hadToWait}, a.passed(res)
+}
+
+// passed is what comes of the last answer.
+func (a *blockingCall) passed(res call.Result) error {
+	done := res.Has(script.Done)
+	unsafe := done && !a.lock.ReadOnly && res.Acknowledged < a.engine.Replicas
+	if done && !unsafe {
+		return nil
+	}
+	a.undo(unsafe)
+	switch {
+	case unsafe:
+		return a.engine.notReplicated(a.lock.Name, res)
+	case res.Err != nil:
+		return a.failure(res)
+	default:
+		return a.refusal(res)
+	}
+}
+
+// undo takes back, in the background, what a call that failed has taken, or may have.
+func (a *blockingCall) undo(taken bool) {
+	if release := a.lock.Requests.Release("", 1, 0); (len(a.unknown) > 0 || taken) && !release.IsZero() {
+		a.lock.retryInBackground("release", release)
+		return
+	}
+	if leave := a.lock.Requests.Leave(""); a.leaveDue && !leave.IsZero() {
+		a.lock.retryInBackground("leave", leave)
+	}
 }
 
 // retryInBackground repeats a call in the background until Redis answers, or may soon forget the call's id.

@@ -19,7 +19,7 @@ import (
 // wait runs the state machine of a call that waits in the queue of this process: it reports to the machine what happens, and does
 // what the machine says. It runs on the caller's goroutine. The documentation of package waiting describes it, under "The runner".
 type wait struct {
-	*asker
+	*blockingCall
 
 	m        waiting.Wait
 	request  protocol.Acquire
@@ -31,8 +31,8 @@ type wait struct {
 }
 
 // newWait returns the wait of a call that has joined its queue behind others.
-func (a *asker) newWait(request protocol.Acquire, ahead int) *wait {
-	w := &wait{asker: a, request: request, ahead: ahead, m: waiting.New(a.policy(request.Grant()), a.last != nil)}
+func (a *blockingCall) newWait(request protocol.Acquire, ahead int) *wait {
+	w := &wait{blockingCall: a, request: request, ahead: ahead, m: waiting.New(a.policy(request.Grant()), a.last != nil)}
 	if a.lock.Line {
 		w.box = newBox()
 	}
@@ -40,7 +40,7 @@ func (a *asker) newWait(request protocol.Acquire, ahead int) *wait {
 }
 
 // runAfter waits after a request that was sent at a time, and not granted.
-func (a *asker) runAfter(request protocol.Acquire, sent mono.Time, res call.Result) call.Result {
+func (a *blockingCall) runAfter(request protocol.Acquire, sent mono.Time, res call.Result) call.Result {
 	w := a.newWait(request, 0)
 	w.m = waiting.Begun(a.policy(request.Grant()), a.last != nil, request.Number, sent)
 	if request.Number != "" {
@@ -50,13 +50,13 @@ func (a *asker) runAfter(request protocol.Acquire, sent mono.Time, res call.Resu
 }
 
 // number gives a request a random ID. It returns the time before the first attempt, from which a grant counts.
-func (a *asker) number(request *protocol.Acquire) (sent mono.Time) {
+func (a *blockingCall) number(request *protocol.Acquire) (sent mono.Time) {
 	request.Number, request.Scattered = rand.Text(), a.engine.Calls.Slotted()
 	return mono.Now()
 }
 
 // hears reports whether the client receives grant messages for the lock.
-func (a *asker) hears() bool { return a.lock.Line && a.engine.mail.reaches(a.lock) }
+func (a *blockingCall) hears() bool { return a.lock.Line && a.engine.mail.reaches(a.lock) }
 
 // run waits until the call ends. The first event is nil if the wait does not begin with a request.
 func (w *wait) run(e waiting.Event) call.Result {
@@ -162,7 +162,7 @@ func (w *wait) freeSlot() {
 
 // leaveAfter leaves the queue after a reply that ends the wait. If the lock was granted and may be handed off, the waiters behind wait
 // for that instead of sending requests.
-func (a *asker) leaveAfter(res call.Result) {
+func (a *blockingCall) leaveAfter(res call.Result) {
 	var holder waitqueue.Holder
 	if a.taker != nil && res.Has(script.Done) {
 		holder = &a.account.first
@@ -175,7 +175,7 @@ func (a *asker) leaveAfter(res call.Result) {
 }
 
 // keepSlot keeps the try slot until the outcome of the last attempt is known, if that was given up. It reports whether it does.
-func (a *asker) keepSlot(res call.Result) bool {
+func (a *blockingCall) keepSlot(res call.Result) bool {
 	n := len(res.Unknown)
 	if n == 0 || !res.Unknown[n-1].Pending() {
 		return false
@@ -303,7 +303,7 @@ func (w *wait) await() waiting.Event { //nolint:cyclop // the one select has a c
 	case message := <-box:
 		return told(message)
 	case <-timer:
-		if w.waitLeft() > 0 {
+		if w.left() > 0 {
 			return waiting.Timer{}
 		}
 	case <-w.waiter.Received():
@@ -316,7 +316,7 @@ func (w *wait) await() waiting.Event { //nolint:cyclop // the one select has a c
 
 // timer returns a channel that receives at Wait.Until or at the end of Args.Wait, whichever is earlier; nil if there is neither.
 func (w *wait) timer() (timer <-chan time.Time, stop func()) {
-	left := w.waitLeft()
+	left := w.left()
 	if at := w.m.Until(); !at.IsZero() {
 		left = min(left, mono.Until(at))
 	} else if w.args.Wait <= 0 {

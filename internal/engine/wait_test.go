@@ -23,7 +23,7 @@ func TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale(t *testing.T) {
 			3_600_000:     protocol.PlaceLives,
 			math.MaxInt64: protocol.PlaceLives,
 		} {
-			w := (&asker{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}).newWait(protocol.Acquire{}, 0)
+			w := (&blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}).newWait(protocol.Acquire{}, 0)
 			w.m = waiting.Begun(w.policy(0), false, "id", 0)
 			refused := call.Result{Reply: script.Reply{Code: script.Refused, Rest: []any{"an owner", int64(1000), hint, int64(0), int64(0)}}}
 			if do := w.m.On(0, w.wasRefused(refused), waiting.Lore{}); !do.Remember || time.Duration(w.m.Until()) != want {
@@ -43,7 +43,9 @@ func (panicking) Waits(context.Context, int, error) { panic("told") }
 func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine) {
 		l := lockOf(e, &Traits{Label: "mutex", Line: true}, "x")
-		a := &asker{lock: l, engine: e, args: Args{Waiter: panicking{}}, started: time.Now(), caller: t.Context(), stopping: e.Draining}
+		b := newBlockingCall(t.Context(), l, OpAcquire, Args{Waiter: panicking{}})
+		a := &b
+		a.stopping = e.Draining
 		if _, first := e.queues.Join(&a.waiter, l.queueFor(""), nil, a.started); !first {
 			t.Fatal("the queue is not empty")
 		}

@@ -235,7 +235,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "acquire: one that has just come fails with the one before", in: "asker.policy", suite: tests(hold, "TestWaitersFailTogether"),
+		name: "acquire: one that has just come fails with the one before", in: "blockingCall.policy", suite: tests(hold, "TestWaitersFailTogether"),
 		old: "timeout / 2",
 		new: "0",
 	},
@@ -603,8 +603,8 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "acquire: one attempt more during Shutdown", in: "asker.bound", suite: tests(owner, "TestShutdownBeforeTheNextAttempt"),
-		old: "a.stopping.Err() != nil",
+		name: "acquire: one attempt more during Shutdown", in: "span.bound", suite: tests(owner, "TestShutdownBeforeTheNextAttempt"),
+		old: "s.stopping.Err() != nil",
 		new: "false",
 	},
 	{
@@ -685,7 +685,7 @@ var mutants = []mutant{
 
 	// Fair locks.
 	{
-		name: "fair: a cancelled waiter stays in line", in: "asker.leaving", suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		name: "fair: a cancelled waiter stays in line", in: "blockingCall.leaving", suite: simulation("fair", "-class", "a", "-faults", "messages"),
 		old: "a.lock.Requests.Leave(owner)",
 		new: "script.Request{}",
 	},
@@ -1008,12 +1008,12 @@ var mutants = []mutant{
 		new: "n | uint64(b)>>8",
 	},
 	{
-		name: "permit line: the first of a process tries before it stands there", in: "asker.triesFirst", suite: tests(line, "TestPermitLineOfProcesses"),
+		name: "permit line: the first of a process tries before it stands there", in: "blockingCall.triesFirst", suite: tests(line, "TestPermitLineOfProcesses"),
 		old: "return a.engine.queues.TriesFirst(l.queueFor(\"\"))",
 		new: "return !a.engine.queues.HasWaiters(l.queueFor(\"\"))",
 	},
 	{
-		name: "permit line: who waits outside leaves its reservation", in: "asker.policy", suite: tests(line, "TestPermitLineOfOneOutside"),
+		name: "permit line: who waits outside leaves its reservation", in: "blockingCall.policy", suite: tests(line, "TestPermitLineOfOneOutside"),
 		old: "l.Registers",
 		new: "false",
 	},
@@ -1298,7 +1298,7 @@ var mutants = []mutant{
 		new: "true",
 	},
 	{
-		name: "line: all asks have one number", in: "asker.number", suite: tests(line, "TestLineR19_ForgedMessages"),
+		name: "line: all asks have one number", in: "blockingCall.number", suite: tests(line, "TestLineR19_ForgedMessages"),
 		old: "rand.Text()",
 		new: `rand.Text()[:0] + "n"`,
 	},
@@ -1313,7 +1313,7 @@ var mutants = []mutant{
 		new: "a.lease",
 	},
 	{
-		name: "line: a hold begins with what is left of a grant", in: "asker.policy", suite: tests(line, "TestLineR6_AnOldAsk"),
+		name: "line: a hold begins with what is left of a grant", in: "blockingCall.policy", suite: tests(line, "TestLineR6_AnOldAsk"),
 		old: "grant/2",
 		new: "-time.Hour",
 	},
@@ -1497,7 +1497,7 @@ var mutants = []mutant{
 		new: "and #ARGV - 5 or 0",
 	},
 	{
-		name: "semaphore: what a cancelled caller took stays taken", in: "asker.passed", suite: tests(permits, "TestCancelledSemaphoreCallersTakeNothing"),
+		name: "semaphore: what a cancelled caller took stays taken", in: "blockingCall.passed", suite: tests(permits, "TestCancelledSemaphoreCallersTakeNothing"),
 		old: "a.undo(unsafe)",
 		new: "",
 	},
@@ -1654,12 +1654,12 @@ var mutants = []mutant{
 		new: "unavailable = 0",
 	},
 	{
-		name: "an old refusal hides a newer one", in: "asker.lastKnown", suite: tests(hold, "TestWhyAnAcquireEnded"),
+		name: "an old refusal hides a newer one", in: "blockingCall.lastKnown", suite: tests(hold, "TestWhyAnAcquireEnded"),
 		old: "why != nil",
 		new: "a.last == nil && why != nil",
 	},
 	{
-		name: "acquire: Redis is blamed for the time behind a call of the same owner", in: "asker.join",
+		name: "acquire: Redis is blamed for the time behind a call of the same owner", in: "blockingCall.join",
 		suite: tests(owner, "TestErrorOfACallThatWasBehindAnother"),
 		old:   "a.bounded != nil",
 		new:   "false",

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// blockingCall requests a lock until it is granted, or the call ends. It is an acquire, or leaves no hold.
+type blockingCall struct {
+	span
+
+	lock      *Lock
+	engine    *Engine
+	args      Args
+	op        string // for errors
+	hadToWait bool   // Args.Waiter was told
+
+	// account is the owner's; nil if the call has no owner.
+	account *account
+	// known is the side that the account had before the call; nil if the owner is fresh, or there is none.
+	known *side
+	// taker is the hold to acquire if the lock may be handed off to it, or if it may join a cohort; nil: neither.
+	taker *Hold
+	// queue waits for the hold to be handed off; nil if none does.
+	queue   *queue
+	lease   time.Duration   // that it requests
+	grant   time.Duration   // how long it was granted by a grant message; 0 if it was not
+	unknown []*call.Attempt // whose result is not known
+	// last is the last refusal or failure: the error when the wait is over.
+	last   error
+	waiter waiter // in the queue of this process
+	// leaveDue says that a wait may have left something in Redis.
+	leaveDue bool
+}
+
+func newBlockingCall(ctx context.Context, l *Lock, op string, args Args) blockingCall {
+	b := blockingCall{span: span{started: time.Now(), limit: args.Wait, caller: ctx}, lock: l, engine: l.Engine, args: args, op: op}
+	if args.OneTry {
+		b.limit = l.Engine.Timeout + l.Engine.AckTimeout
+	}
+	return b
+}
+
+// tellWaiting tells Args.Waiter, once, that the call has to wait.
+func (a *blockingCall) tellWaiting(ahead int) {
+	if a.hadToWait {
+		return
+	}
+	a.hadToWait = true
+	if a.args.Waiter != nil {
+		a.args.Waiter.Waits(a.caller, ahead, a.whyWaiting())
+	}
+}
+
+// whyWaiting is the last refusal or failure of this call, or of the queue that it waits in; nil if there is none.
+func (a *blockingCall) whyWaiting() error {
+	why := a.last
+	if why == nil {
+		why = a.waiter.Lore().Refusal
+	}
+	return a.explained(why)
+}
+
+// askBriefly sends a request, without bound if the first attempt is answered.
+func (a *blockingCall) askBriefly(request protocol.Acquire) call.Result {
+	patience := min(a.engine.Timeout/3, a.left())
+	if patience <= 0 {
+		return call.Result{Err: ErrWaitOver}
+	}
+	ctx := a.caller
+	if a.bounded != nil {
+		ctx = a.bounded
+	}
+	a.asked()
+	res := a.engine.Calls.DoBriefly(ctx, patience, a.bound, a.lock.Requests.Acquire(request), &a.waiter)
+	a.answered(res)
+	return res
+}
+
+// asked notes that a request is under way that may let the key live for the lease; answered, that it is over. Of a fresh owner that is
+// noted at the end: no other call looks at its account before.
+func (a *blockingCall) asked() {
+	if a.known != nil {
+		a.known.asked(a.lease)
+	}
+}
+
+func (a *blockingCall) answered(res call.Result) {
+	if a.known != nil {
+		a.known.answered(a.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
+	}
+}
+
+// leaving is what takes the waiter out of Redis, if Redis may know of one.
+func (a *blockingCall) leaving(owner string) script.Request {
+	if !a.leaveDue {
+		return script.Request{}
+	}
+	return a.lock.Requests.Leave(owner)
+}
