@@ -170,7 +170,7 @@ func (a *compositeAcquire) failure() error {
 		if ok {
 			why = a.asWhole(failed)
 		}
-		return engineErrors{}.GaveUp(engine.GaveUp(a.caller, a.name), why)
+		return engineErrors{}.WithReason(engine.ContextError(a.caller, a.name), why)
 	case ok: // it may be another call's, too
 		return a.asWhole(failed)
 	case errors.Is(a.err, engine.ErrWaitOver):
@@ -190,17 +190,17 @@ func (a *compositeAcquire) asWhole(failed *BackendError) error {
 // lost while others were waited for.
 func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err error) {
 	c := newComposite(a)
-	giveUp := context.WithoutCancel(bound) // if a hook panics
+	undoing := context.WithoutCancel(bound) // if a hook panics
 	defer func() {
 		if a.held == nil {
-			c.rollback(giveUp)
+			c.rollback(undoing)
 		}
 	}()
 	stop := a.endAtShutdown(c)
 	defer stop() // if a hook panics
 	again, err = a.acquireParts(bound, c)
 	stop() // what is handed out is a hold, which Shutdown waits for
-	giveUp = bound
+	undoing = bound
 	if err == nil && c.handOut(a.report()) {
 		a.held = c.hold
 		return false, nil

@@ -381,8 +381,8 @@ func (engineErrors) Backend(op, name string, mayHaveRun bool, why error) error {
 	return &BackendError{Op: op, Name: name, MayHaveRun: mayHaveRun, Err: explained(why)}
 }
 
-// GaveUp adds the explanation that why is or wraps, if there is one, to the error of a call that its context ended.
-func (engineErrors) GaveUp(err, why error) error {
+// WithReason adds the explanation that why is or wraps, if there is one, to the error of a call that its context ended.
+func (engineErrors) WithReason(err, why error) error {
 	var permits *PermitsError
 	var locked *LockedError
 	var failed *BackendError

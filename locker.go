@@ -72,7 +72,7 @@ func (s *syncLocker) Lock() {
 	select {
 	case s.gate <- struct{}{}:
 	case <-s.ctx.Done():
-		panic(engine.GaveUp(s.ctx, s.locker.Name()))
+		panic(engine.ContextError(s.ctx, s.locker.Name()))
 	}
 	locked := false
 	defer func() {

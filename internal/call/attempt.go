@@ -76,7 +76,7 @@ func (c *Caller) once(ctx context.Context, r script.Request, patience, timeout t
 	found.why = c.bounds.finish(&a.bound)
 	res := a.result(&found)
 	if res.Err != nil && mayHaveRun(found.err) {
-		a.giveUp(found)
+		a.noteUnanswered(found)
 		res.Unknown = []*Attempt{a}
 	}
 	return res
@@ -94,8 +94,8 @@ func (a *Attempt) result(found *outcome) Result {
 	return res
 }
 
-// giveUp notes what is known of an attempt that was not answered.
-func (a *Attempt) giveUp(found outcome) {
+// noteUnanswered notes what is known of an attempt that was not answered.
+func (a *Attempt) noteUnanswered(found outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var failed *driver.Error

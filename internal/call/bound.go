@@ -169,12 +169,12 @@ func (s *bounds) expire() {
 			s.set(b.due)
 			return
 		}
-		s.giveUp(b, ErrNoAnswer)
+		s.cut(b, ErrNoAnswer)
 	}
 }
 
-// giveUp ends an attempt that is under way. mu is held.
-func (s *bounds) giveUp(b *bound, why error) {
+// cut ends an attempt that is under way. mu is held.
+func (s *bounds) cut(b *bound, why error) {
 	s.underWay.Remove(&b.place)
 	_ = b.end(why)
 }
@@ -188,7 +188,7 @@ func (s *bounds) close(all bool) {
 		b := n.Value
 		n = n.Next()
 		if all || b.endsAtClosing {
-			s.giveUp(b, lockerr.Closed)
+			s.cut(b, lockerr.Closed)
 		}
 	}
 	if all && s.timer != nil {

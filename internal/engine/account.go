@@ -164,8 +164,8 @@ type gone struct {
 	at      time.Time
 }
 
-// gaveUp notes that an acquire gives up that has waited in a queue.
-func (a *account) gaveUp(refusal error) {
+// noteRefusal notes that an acquire gives up that has waited in a queue.
+func (a *account) noteRefusal(refusal error) {
 	a.locked(func() { a.gone = &gone{refusal, time.Now()} })
 }
 

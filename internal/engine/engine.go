@@ -64,9 +64,9 @@ type Errors interface {
 	Lost(name string, why lockerr.Reason, cause error) error
 	// Backend is a call that was refused or not answered.
 	Backend(op, name string, mayHaveRun bool, why error) error
-	// GaveUp adds to the error of a call that its context ended what was known then: why is the last refusal, or a failure
+	// WithReason adds to the error of a call that its context ended what was known then: why is the last refusal, or a failure
 	// of Redis since then. Either may be missing, or be another error.
-	GaveUp(err, why error) error
+	WithReason(err, why error) error
 }
 
 // Presence says in Redis who the client is. Its methods do not block.
@@ -348,7 +348,7 @@ func TooLate(ctx context.Context, op, name string, errs Errors) error {
 	case OwnBound(context.Cause(ctx)):
 		return errs.Backend(op, name, false, call.ErrNoAnswer)
 	default:
-		return GaveUp(ctx, name)
+		return ContextError(ctx, name)
 	}
 }
 
@@ -395,8 +395,8 @@ func (e *Engine) noReply(ctx context.Context, res *call.Result, first bool) erro
 	return res.Unanswered(Silence + e.AckTimeout)
 }
 
-// GaveUp is the error of a call whose own context ended. It matches ctx.Err() and the context's cause.
-func GaveUp(ctx context.Context, name string) error {
+// ContextError is the error of a call whose own context ended. It matches ctx.Err() and the context's cause.
+func ContextError(ctx context.Context, name string) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ctx.Err()) {
 		return lockerr.Problem(name, "the caller gave up", cause)

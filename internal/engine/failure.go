@@ -29,7 +29,7 @@ func (a *blockingCall) failure(res call.Result) error {
 	err := res.Err
 	switch {
 	case EndedByCaller(a.caller): // else it is that of several locks, of which this is one
-		return a.engine.Errors.GaveUp(GaveUp(a.caller, a.lock.Name), a.lastKnown(&res))
+		return a.engine.Errors.WithReason(ContextError(a.caller, a.lock.Name), a.lastKnown(&res))
 	case errors.Is(err, lockerr.Closed) || a.stopping.Err() != nil:
 		return lockerr.Problem(a.lock.Name, "", lockerr.Closed)
 	case errors.Is(err, lockerr.NotHeld) || errors.Is(err, lockerr.Invalid) || errors.Is(err, lockerr.Reentrant):

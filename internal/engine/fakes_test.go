@@ -21,7 +21,7 @@ func (plainErrors) Lost(name string, why lockerr.Reason, cause error) error {
 	return lockerr.Problem(name, string(why), lockerr.Lost, lockerr.NotHeld, cause)
 }
 
-func (plainErrors) GaveUp(err, _ error) error { return err }
+func (plainErrors) WithReason(err, _ error) error { return err }
 
 func (plainErrors) Backend(op, name string, _ bool, why error) error {
 	return lockerr.Problem(name, op, why)

@@ -98,7 +98,7 @@ func (l *Lock) Detached(ctx context.Context, op string, request script.Request) 
 		l.retryInBackground(op, request)
 	}
 	if ctx.Err() != nil {
-		return res, l.gaveUp(ctx, op, goesOn, &res)
+		return res, l.contextError(ctx, op, goesOn, &res)
 	}
 	return res, e.Errors.Backend(op, l.Name, goesOn, res.Why())
 }
@@ -118,7 +118,7 @@ func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (c
 	case res.Err == nil:
 		return res, notAnnounced(l.Name, request, res)
 	case EndedByCaller(ctx):
-		return res, l.gaveUp(ctx, op, len(res.Unknown) > 0, &res)
+		return res, l.contextError(ctx, op, len(res.Unknown) > 0, &res)
 	case e.Closing.Err() != nil:
 		return res, lockerr.Problem(l.Name, "", lockerr.Closed)
 	default:
@@ -126,14 +126,14 @@ func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (c
 	}
 }
 
-// gaveUp returns the error of a request that the caller's context has ended.
-func (l *Lock) gaveUp(ctx context.Context, op string, mayHaveRun bool, res *call.Result) error {
+// contextError returns the error of a request that the caller's context has ended.
+func (l *Lock) contextError(ctx context.Context, op string, mayHaveRun bool, res *call.Result) error {
 	e := l.Engine
 	var known error
 	if why := e.noReply(ctx, res, true); why != nil {
 		known = e.Errors.Backend(op, l.Name, mayHaveRun, ForUser(why))
 	}
-	return e.Errors.GaveUp(GaveUp(ctx, l.Name), known)
+	return e.Errors.WithReason(ContextError(ctx, l.Name), known)
 }
 
 // repeat sends what next returns until Redis answers, end has passed, or there is nothing more to send; next is told what

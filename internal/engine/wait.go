@@ -370,7 +370,7 @@ func (w *wait) ended() waiting.Event {
 		w.learnRefusal()
 	}
 	if w.account != nil {
-		w.account.gaveUp(w.last)
+		w.account.noteRefusal(w.last)
 	}
 	switch {
 	case w.caller.Err() != nil:

@@ -654,8 +654,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "errors: a renewal without an answer is told as the caller's deadline", in: "bounds.expire", suite: tests(hold, "TestALossIsNotTheCallersDeadline"),
-		old: "s.giveUp(b, ErrNoAnswer)",
-		new: "s.giveUp(b, context.DeadlineExceeded)",
+		old: "s.cut(b, ErrNoAnswer)",
+		new: "s.cut(b, context.DeadlineExceeded)",
 	},
 	{
 		name: "owner: the next hold hides from Unlock that the lock was taken", in: "lostBefore", suite: tests(owner, "TestUnlockOfWhatWasTakenBesideTheNextHold"),
@@ -1533,8 +1533,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi: keeps what it has when one is refused", in: "tryInOrder", suite: tests(multi, "TestMultiLockRefusedTakesNothing", "TestMultiLockOfOtherLockers"),
-		old: "c.rollback(giveUp)",
-		new: "_ = giveUp",
+		old: "c.rollback(undoing)",
+		new: "_ = undoing",
 	},
 	{
 		name: "multi: lives without one part", in: "NewMultiLock", suite: tests(multi, "TestMultiLockEndsWithAnyPart"),
