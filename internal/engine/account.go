@@ -73,7 +73,7 @@ func (a *account) ref() { a.refs.Add(1) }
 // unref drops the account if nobody needs it any more.
 func (a *account) unref() {
 	if a.refs.Add(-1) == 0 {
-		a.engine.drop(a)
+		a.engine.accounts.drop(a)
 	}
 }
 

@@ -2,11 +2,14 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
 // blockingCall requests a lock until it is granted, or the call ends. It is an acquire, or leaves no hold.
@@ -93,6 +96,45 @@ func (a *blockingCall) answered(res call.Result) {
 	if a.known != nil {
 		a.known.answered(a.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
 	}
+}
+
+// number gives a request a random ID. It returns the time before the first attempt, from which a grant counts.
+func (a *blockingCall) number(request *protocol.Acquire) (sent mono.Time) {
+	request.Number, request.Scattered = rand.Text(), a.engine.Calls.Slotted()
+	return mono.Now()
+}
+
+// hears reports whether the client receives grant messages for the lock.
+func (a *blockingCall) hears() bool { return a.lock.Line && a.engine.mail.reaches(a.lock) }
+
+// leaveAfter leaves the queue after a reply that ends the wait. If the lock was granted and may be handed off, the waiters behind wait
+// for that instead of sending requests.
+func (a *blockingCall) leaveAfter(res call.Result) {
+	var holder waitqueue.Holder
+	if a.taker != nil && res.Has(script.Done) {
+		holder = &a.account.first
+	}
+	next := res.Sent // at once: it may be granted the lock as well, or is to get an entry on the waitlist
+	if a.lock.Polling != nil {
+		next = mono.Now().Add(a.lock.Polling.Pause(0))
+	}
+	a.queue = a.waiter.LeaveAfter(next, a.keepSlot(res), holder)
+}
+
+// keepSlot keeps the try slot until the outcome of the last attempt is known, if that was given up. It reports whether it does.
+func (a *blockingCall) keepSlot(res call.Result) bool {
+	n := len(res.Unknown)
+	if n == 0 || !res.Unknown[n-1].Pending() {
+		return false
+	}
+	last := res.Unknown[n-1]
+	return a.engine.Tasks.Go(func() {
+		defer a.waiter.Done()
+		a.engine.Calls.Outcome(a.engine.Life, last)
+		if last.Answered() { // else the next one that gives up would say that Redis has been silent since
+			a.waiter.Answered()
+		}
+	})
 }
 
 // leaving is what takes the waiter out of Redis, if Redis may know of one.

@@ -72,7 +72,7 @@
 // # Locks
 //
 //	account.turn   a semaphore, held during I/O
-//	Engine.mu      the maps of accounts
+//	accounts.mu    the maps of accounts
 //	account.mu     the ledger, both sides, and how their holds have ended; never during I/O
 //	mail.mu        the grant channels, whose each request is, and what is put into boxes
 //

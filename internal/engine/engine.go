@@ -6,10 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -95,19 +91,25 @@ type Engine struct {
 	queues   *queues
 	mail     mail
 
+	phases
+	owners
+	retired  retirement
+	accounts accounts
+}
+
+// phases are those in which a client ends.
+type phases struct {
 	// Draining ends when Drain is called: nothing new is held. Closing ends when Close begins: nothing new is started, and nobody
 	// waits any longer. Life ends when Close has ended: nothing goes on after it.
 	Draining, Closing, Life context.Context
 	drain, close, die       context.CancelFunc
+}
 
-	made, given atomic.Int64 // how many owners acquires have made, and NewOwner has
-	kept        atomic.Int64 // how many locks MinHold has kept
-	retired     retirement
-
-	mu sync.Mutex
-	// An account is in one of the two. Both are guarded by mu.
-	fresh map[int64]*account      // of owners that acquires have made, by number
-	known map[accountKey]*account // of owners that were set by hand
+func newPhases() (p phases) {
+	p.Draining, p.drain = context.WithCancel(context.Background())
+	p.Closing, p.close = context.WithCancel(context.Background())
+	p.Life, p.die = context.WithCancel(context.Background())
+	return p
 }
 
 // The queues of the waiters of this process. A waiter with a Hold may be handed the lock, or join a cohort.
@@ -119,10 +121,8 @@ type (
 
 // New returns an engine. It does no I/O and starts no goroutine.
 func New(config Config) *Engine {
-	e := &Engine{Config: config, fresh: map[int64]*account{}, known: map[accountKey]*account{}}
-	e.Draining, e.drain = context.WithCancel(context.Background())
-	e.Closing, e.close = context.WithCancel(context.Background())
-	e.Life, e.die = context.WithCancel(context.Background())
+	e := &Engine{Config: config, phases: newPhases(), accounts: newAccounts()}
+	e.client = config.ID
 	e.Calls = call.New(call.Config{
 		Driver: config.Driver, Tasks: &e.Tasks, Life: e.Life, Closing: e.Closing,
 		Timeout: config.Timeout, Replicas: config.Replicas, AckTimeout: config.AckTimeout,
@@ -142,7 +142,7 @@ func (e *Engine) Drain() { e.drain() }
 
 // Live are the names of what is held, one for each hold that is neither lost nor given back.
 func (e *Engine) Live() (names []string) {
-	e.each(func(a *account) {
+	e.accounts.each(func(a *account) {
 		for range a.live() {
 			names = append(names, a.name)
 		}
@@ -159,7 +159,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.drain()
 	e.close()
 	var all []*account
-	e.each(func(a *account) { all = append(all, a) })
+	e.accounts.each(func(a *account) { all = append(all, a) })
 	evicted := slices.DeleteFunc(all, func(a *account) bool { return !a.evict() })
 	e.Presence.Withdraw()
 	err := e.Tasks.Wait(ctx)
@@ -212,18 +212,6 @@ func (e *Engine) beyondMaxHold(name string) error {
 	return lockerr.Problem(name, "the lease is longer than WithMaxHold allows, "+e.MaxHold.String(), lockerr.Invalid)
 }
 
-// each calls f with every account, under mu.
-func (e *Engine) each(f func(*account)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, a := range e.fresh {
-		f(a)
-	}
-	for _, a := range e.known {
-		f(a)
-	}
-}
-
 // account returns the account of a claim, and makes it if need be. It is nil if the owner belongs to another call, and nobody
 // may use it. Each account that is returned is given back by unref.
 func (e *Engine) account(l *Lock, c claim) *account {
@@ -235,90 +223,10 @@ func (e *Engine) account(l *Lock, c claim) *account {
 	a.undisclosed = c.fresh && (l.HandsOver || l.SharesHolds)
 	a.refs.Store(1)
 	a.addSide(&a.first, l)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !c.fresh {
-		return e.byHand(a)
+	if c.fresh {
+		a.turn.TryTake() // it is the call's from the beginning
 	}
-	a.turn.TryTake() // it is the call's from the beginning
-	e.fresh[numberOf(a.owner)] = a
-	return a
-}
-
-// byHand returns the account of an owner who was set by hand: if there is none, a. It is nil if the owner is another call's
-// own. mu is held.
-func (e *Engine) byHand(a *account) *account {
-	key, number := a.key(), numberOf(a.owner)
-	found := e.known[key]
-	if made := e.fresh[number]; made != nil && made.key() == key {
-		found = made
-	}
-	switch {
-	case found == nil:
-		found = a
-	case !found.disclosed():
-		return nil
-	default:
-		found.refs.Add(1)
-		if e.fresh[number] == found {
-			delete(e.fresh, number)
-		}
-	}
-	e.known[key] = found
-	return found
-}
-
-// drop drops an account, unless somebody needs it.
-func (e *Engine) drop(a *account) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if a.refs.Load() > 0 { // somebody has found it meanwhile
-		return
-	}
-	if number := numberOf(a.owner); e.fresh[number] == a {
-		delete(e.fresh, number)
-	} else if e.known[a.key()] == a {
-		delete(e.known, a.key())
-	}
-}
-
-// NewOwner returns an owner that nobody else has: for a user, who may set it for any lock. Its number is even; the owners
-// that acquires make have odd ones.
-func (e *Engine) NewOwner() string { return e.owner(2 * e.given.Add(1)) }
-
-// nobody returns an owner as whom MinHold keeps a lock: see [protocol.Kept].
-func (e *Engine) nobody() string { return e.owner(-e.kept.Add(1)) }
-
-// freshOwner returns an owner for one acquire, which nobody knows.
-func (e *Engine) freshOwner() string { return e.owner(2*e.made.Add(1) - 1) }
-
-func (e *Engine) owner(number int64) string {
-	var room [64]byte // ID is a UUID
-	return string(strconv.AppendInt(append(append(room[:0], e.ID...), ':'), number, 10))
-}
-
-// owns reports whether an owner is one of this client's.
-func (e *Engine) owns(owner string) bool {
-	client, _, _ := strings.Cut(owner, ":")
-	return client == e.ID
-}
-
-// hasMade reports whether an owner of this client was made by it. Of another one an acquire might think that it is new.
-func (e *Engine) hasMade(owner string) bool {
-	n, last := numberOf(owner), 2*e.given.Load()
-	if n%2 != 0 {
-		last = 2*e.made.Load() - 1
-	}
-	return n > 0 && n <= last
-}
-
-// numberOf is the number of an owner; 0 if it has none.
-func numberOf(owner string) int64 {
-	n, err := strconv.ParseInt(owner[strings.IndexByte(owner, ':')+1:], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	return e.accounts.add(a, c.fresh)
 }
 
 // begin counts a call, or refuses it. It is paired with Tasks.End.

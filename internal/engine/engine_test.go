@@ -52,11 +52,11 @@ func unlock(t *testing.T, holds ...*Hold) {
 // nothingIsLeft fails unless no account is left, and nothing is under way. After it nothing more can be acquired.
 func nothingIsLeft(t *testing.T, e *Engine) {
 	t.Helper()
-	e.mu.Lock()
-	if all, known := len(e.fresh), len(e.known); all > 0 || known > 0 {
+	e.accounts.mu.Lock()
+	if all, known := len(e.accounts.fresh), len(e.accounts.known); all > 0 || known > 0 {
 		t.Errorf("%d accounts are left, and %d with known owners", all, known)
 	}
-	e.mu.Unlock()
+	e.accounts.mu.Unlock()
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if err := e.Tasks.Wait(ended); err != nil {
@@ -238,9 +238,9 @@ func TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown(t *testing.T) {
 func TestAnAccountThatIsFoundIsNotDropped(t *testing.T) {
 	e := newEngine(t)
 	a := e.account(lockOf(e, plain, "x"), claim{owner: e.NewOwner()})
-	here := func() bool { return e.known[a.key()] == a }
+	here := func() bool { return e.accounts.known[a.key()] == a }
 	gone := make(chan struct{})
-	e.mu.Lock()
+	e.accounts.mu.Lock()
 	go func() { defer close(gone); a.unref() }()
 	for a.refs.Load() > 0 {
 		runtime.Gosched()
@@ -249,13 +249,13 @@ func TestAnAccountThatIsFoundIsNotDropped(t *testing.T) {
 		t.Fatal("it went without mu")
 	}
 	a.ref()
-	e.mu.Unlock()
+	e.accounts.mu.Unlock()
 	<-gone
-	e.mu.Lock()
+	e.accounts.mu.Lock()
 	if !here() {
 		t.Error("it has gone, though somebody has found it")
 	}
-	e.mu.Unlock()
+	e.accounts.mu.Unlock()
 	a.unref()
 	nothingIsLeft(t, e)
 }
@@ -273,11 +273,11 @@ func TestUsersOfAnOwnerFindOneAccount(t *testing.T) {
 				users.Go(func() {
 					for range 100 {
 						a := e.account(l, claim{owner: first.owner})
-						e.mu.Lock()
-						if e.known[a.key()] != a {
+						e.accounts.mu.Lock()
+						if e.accounts.known[a.key()] != a {
 							t.Errorf("%s: the account was dropped while it was used", name)
 						}
-						e.mu.Unlock()
+						e.accounts.mu.Unlock()
 						a.unref()
 					}
 				})

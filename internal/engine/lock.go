@@ -127,7 +127,7 @@ func (l *Lock) Same(other *Lock) bool {
 
 // Recheck has this client's own holders of the lock look whether they still hold it.
 func (l *Lock) Recheck() {
-	l.Engine.each(func(a *account) {
+	l.Engine.accounts.each(func(a *account) {
 		if a.name != l.Name {
 			return
 		}

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/waiting"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
 // wait runs the state machine of a call that waits in the queue of this process: it reports to the machine what happens, and does
@@ -48,15 +46,6 @@ func (a *blockingCall) runAfter(request protocol.Acquire, sent mono.Time, res ca
 	}
 	return w.run(w.outcome(a.caller, res))
 }
-
-// number gives a request a random ID. It returns the time before the first attempt, from which a grant counts.
-func (a *blockingCall) number(request *protocol.Acquire) (sent mono.Time) {
-	request.Number, request.Scattered = rand.Text(), a.engine.Calls.Slotted()
-	return mono.Now()
-}
-
-// hears reports whether the client receives grant messages for the lock.
-func (a *blockingCall) hears() bool { return a.lock.Line && a.engine.mail.reaches(a.lock) }
 
 // run waits until the call ends. The first event is nil if the wait does not begin with a request.
 func (w *wait) run(e waiting.Event) call.Result {
@@ -158,36 +147,6 @@ func (w *wait) freeSlot() {
 	case !w.keepSlot(w.res):
 		w.waiter.Done()
 	}
-}
-
-// leaveAfter leaves the queue after a reply that ends the wait. If the lock was granted and may be handed off, the waiters behind wait
-// for that instead of sending requests.
-func (a *blockingCall) leaveAfter(res call.Result) {
-	var holder waitqueue.Holder
-	if a.taker != nil && res.Has(script.Done) {
-		holder = &a.account.first
-	}
-	next := res.Sent // at once: it may be granted the lock as well, or is to get an entry on the waitlist
-	if a.lock.Polling != nil {
-		next = mono.Now().Add(a.lock.Polling.Pause(0))
-	}
-	a.queue = a.waiter.LeaveAfter(next, a.keepSlot(res), holder)
-}
-
-// keepSlot keeps the try slot until the outcome of the last attempt is known, if that was given up. It reports whether it does.
-func (a *blockingCall) keepSlot(res call.Result) bool {
-	n := len(res.Unknown)
-	if n == 0 || !res.Unknown[n-1].Pending() {
-		return false
-	}
-	last := res.Unknown[n-1]
-	return a.engine.Tasks.Go(func() {
-		defer a.waiter.Done()
-		a.engine.Calls.Outcome(a.engine.Life, last)
-		if last.Answered() { // else the next one that gives up would say that Redis has been silent since
-			a.waiter.Answered()
-		}
-	})
 }
 
 // result returns the result of a wait that has ended. Without a reply it includes what the queue knows of Redis: a request of an

@@ -384,7 +384,7 @@ var mutants = []mutant{
 		new: "elseif count == 'never'",
 	},
 	{
-		name: "owner: an undisclosed one is used by whoever read it", in: "Engine.byHand", suite: tests(handover, "TestHandOverLeaving"),
+		name: "owner: an undisclosed one is used by whoever read it", in: "accounts.byHand", suite: tests(handover, "TestHandOverLeaving"),
 		old: "!found.disclosed()",
 		new: "false",
 	},
@@ -2131,12 +2131,12 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "engine: an account that is found by hand is another owner's", in: "Engine.byHand", suite: tests(engine, "TestUsersOfAnOwnerFindOneAccount", "TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown"),
-		old: "found := e.known[key]",
-		new: "found := e.known[accountKey{}]",
+		name: "engine: an account that is found by hand is another owner's", in: "accounts.byHand", suite: tests(engine, "TestUsersOfAnOwnerFindOneAccount", "TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown"),
+		old: "found := s.known[key]",
+		new: "found := s.known[accountKey{}]",
 	},
 	{
-		name: "engine: an account goes though somebody has found it", in: "Engine.drop", suite: tests(engine, "TestAnAccountThatIsFoundIsNotDropped"),
+		name: "engine: an account goes though somebody has found it", in: "accounts.drop", suite: tests(engine, "TestAnAccountThatIsFoundIsNotDropped"),
 		old: "a.refs.Load() > 0",
 		new: "false",
 	},

@@ -25,7 +25,7 @@ type way struct {
 // The longest ways are those that were measured: lower them when one gets shorter. A Lock is to have 25 calls through 8
 // files, and 10 turns of mutexes, of which 5 are wide.
 var longest = map[string]way{
-	"lock":   {calls: 165, functions: 126, files: 37, turns: 9, wide: 4},
+	"lock":   {calls: 166, functions: 127, files: 37, turns: 9, wide: 4},
 	"unlock": {calls: 102, functions: 83, files: 26, turns: 10, wide: 4}, // of which each look at the clock has two: see package mono
 }
 
