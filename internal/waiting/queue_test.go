@@ -47,7 +47,7 @@ type queueWorld struct {
 	listens bool
 	lore    Lore
 	failed  bool // the last head has left its failure
-	granted int8 // readers: to whom Redis has granted the lock last
+	granted byte // readers: the lease of the last grant by Redis; only those that want the same one share it
 	cohort  bool // a hold here may be handed off, or joined: nobody is promoted
 	other   bool // the other process has the lock
 	heard   bool // the queue was woken by the last release, and nobody has had the lock since
@@ -72,28 +72,30 @@ func (q *queueWorld) copyTo(c *queueWorld) {
 	c.queue = queue
 }
 
+// key knows callers by their place in the queue and their lease: those that are alike may change places.
 func (q *queueWorld) key(k *key) {
 	k.now = q.now
-	k.put(byte(len(q.queue)))
+	k.put(byte(len(q.queue)), byte(q.slot))
 	for _, i := range q.queue {
-		k.put(byte(i))
-	}
-	k.put(byte(q.slot))
-	if q.readers && q.cohort {
-		k.put(byte(q.granted))
-	}
-	k.flags(q.fault != "")
-	k.flags(q.wake, q.listens, q.failed, q.cohort, q.other, q.heard, q.lore.InTouch)
-	k.time(q.lore.At)
-	k.time(max(q.lore.NotBefore, q.now))
-	for i := range q.callers {
 		c := &q.callers[i]
-		k.flags(c.waits, c.inside, c.promoted)
-		if c.waits {
-			k.wait(&c.w)
-			k.time(max(c.w.policy.SharesFailureAt, q.now))
+		k.put(q.lease(i))
+		k.flags(c.promoted)
+		k.wait(&c.w)
+		k.time(max(c.w.policy.SharesFailureAt, q.now))
+	}
+	var inside [2]byte
+	for i := range q.callers {
+		if q.callers[i].inside {
+			inside[q.lease(int8(i))]++
 		}
 	}
+	k.put(inside[:]...)
+	k.flags(q.fault != "", q.wake, q.listens, q.failed, q.cohort, q.other, q.heard, q.lore.InTouch)
+	if q.cohort {
+		k.put(q.granted)
+	}
+	k.time(q.lore.At)
+	k.time(max(q.lore.NotBefore, q.now))
 }
 
 // inside returns how many callers have the lock.
@@ -153,14 +155,19 @@ func (q *queueWorld) on(i int8, e Event) {
 	q.promote()
 }
 
-// alike reports whether readers may share a hold: the last one wants another lease.
-func alike(i, j int8) bool { return (i == callers-1) == (j == callers-1) }
+// lease returns which lease a caller wants: of readers, the last one wants another than the others.
+func (q *queueWorld) lease(i int8) byte {
+	if q.readers && i == callers-1 {
+		return 1
+	}
+	return 0
+}
 
 // letIn lets the waiters share a reader's hold. If one cannot, nobody else may join.
 func (q *queueWorld) letIn(i int8) {
-	q.granted = i
+	q.granted = q.lease(i)
 	for _, j := range slices.Clone(q.queue) {
-		if alike(i, j) && (q.callers[j].w.State() == Behind || q.slot == slotFree) {
+		if q.lease(j) == q.granted && (q.callers[j].w.State() == Behind || q.slot == slotFree) {
 			q.on(j, Received{})
 		}
 	}
@@ -227,7 +234,7 @@ func (q *queueWorld) events(all []event) []event {
 				add(handsOff)
 			}
 		case !c.waits:
-			if add(comes); q.cohort && q.readers && alike(i, q.granted) {
+			if add(comes); q.cohort && q.readers && q.lease(i) == q.granted {
 				add(joins)
 			}
 		default:
