@@ -78,10 +78,8 @@ func (q *queueWorld) key(k *key) {
 	k.put(byte(len(q.queue)), byte(q.slot))
 	for _, i := range q.queue {
 		c := &q.callers[i]
-		k.put(q.lease(i))
-		k.flags(c.promoted)
+		k.put(q.lease(i), flags(c.promoted), k.time(max(c.w.policy.SharesFailureAt, q.now)))
 		k.wait(&c.w)
-		k.time(max(c.w.policy.SharesFailureAt, q.now))
 	}
 	var inside [2]byte
 	for i := range q.callers {
@@ -89,13 +87,11 @@ func (q *queueWorld) key(k *key) {
 			inside[q.lease(int8(i))]++
 		}
 	}
-	k.put(inside[:]...)
-	k.flags(q.fault != "", q.wake, q.listens, q.failed, q.cohort, q.other, q.heard, q.lore.InTouch)
+	k.put(inside[0], inside[1], k.time(q.lore.At), k.time(max(q.lore.NotBefore, q.now)),
+		flags(q.fault != "", q.wake, q.listens, q.failed, q.cohort, q.other, q.heard, q.lore.InTouch))
 	if q.cohort {
 		k.put(q.granted)
 	}
-	k.time(q.lore.At)
-	k.time(max(q.lore.NotBefore, q.now))
 }
 
 // inside returns how many callers have the lock.

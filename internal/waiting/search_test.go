@@ -11,7 +11,7 @@ import (
 )
 
 // deepest is the length of the longest sequences of events that the search over two processes tries.
-var deepest = flag.Int("search.depth", 11, "events in a row that TestSearch tries")
+var deepest = flag.Int("search.depth", 10, "events in a row that TestSearch tries")
 
 // world is a small world around one or several waits. The search visits its states, nearest first.
 type world[W any] interface {
@@ -121,45 +121,40 @@ type key struct {
 
 func (k *key) put(all ...byte) { k.bytes = append(k.bytes, all...) }
 
-func (k *key) flags(all ...bool) {
-	var b byte
+// flags are up to eight bits.
+func flags(all ...bool) (b byte) {
 	for i, on := range all {
 		if on {
 			b |= 1 << i
 		}
 	}
-	k.put(b)
+	return b
 }
 
 // longAgo is so far in the past that it does not matter how far.
 const longAgo = 4
 
-func (k *key) time(at mono.Time) {
+func (k *key) time(at mono.Time) byte {
 	if at.IsZero() {
-		k.put(255)
-		return
+		return 255
 	}
-	k.put(byte(longAgo + min(max(at-k.now, -longAgo), 100)))
+	return byte(longAgo + min(max(at-k.now, -longAgo), 100))
 }
 
-func (k *key) id(id int8) {
+func (k *key) id(id int8) byte {
 	if id > 0 && k.names[id] == 0 {
 		k.named++
 		k.names[id] = k.named
 	}
-	k.put(k.names[max(id, 0)])
+	return k.names[max(id, 0)]
 }
 
 // wait writes the state of a wait.
 func (k *key) wait(w *Wait) {
-	k.put(byte(w.state), byte(w.send), w.drops, byte(len(w.requests)))
-	k.time(w.at)
-	k.time(w.granted)
-	k.time(w.away)
-	k.flags(w.listed, w.beside, w.inTouch, w.registered, w.refused)
+	k.put(byte(w.state), byte(w.send), w.drops, byte(len(w.requests)), k.time(w.at), k.time(w.granted), k.time(w.away),
+		flags(w.listed, w.beside, w.inTouch, w.registered, w.refused))
 	for _, r := range w.requests {
-		k.id(number(r.ID))
-		k.time(r.sent)
+		k.put(k.id(number(r.ID)), k.time(r.sent))
 	}
 }
 

@@ -120,47 +120,30 @@ func (w *waitlistWorld) key(k *key) {
 		w.process[i].key(k)
 	}
 	r := &w.redis
-	k.put(byte(r.holder), byte(w.accidents), byte(len(r.list)))
-	k.flags(w.fault != "")
-	k.time(r.until)
-	k.flags(r.reserved[:]...)
+	k.put(byte(r.holder), byte(w.accidents), byte(len(r.list)), k.time(r.until), flags(r.reserved[:]...), flags(w.fault != ""))
 	for _, e := range r.list {
-		k.put(byte(e.of))
-		k.id(e.id)
+		k.put(byte(e.of), k.id(e.id))
 	}
 	for _, m := range r.messages {
 		k.message(m)
 	}
 }
 
-func (k *key) message(m message) {
-	k.put(byte(m.to), byte(m.after))
-	k.flags(m.grant)
-	k.id(m.id)
-}
+func (k *key) message(m message) { k.put(byte(m.to), byte(m.after), flags(m.grant), k.id(m.id)) }
 
 func (p *process) key(k *key) {
-	k.put(byte(p.phase))
+	k.put(byte(p.phase), k.time(p.trust), k.time(p.unlisted), k.time(p.notBefore), byte(bits.OnesCount64(p.sends)),
+		flags(p.connected, p.subscribed, p.leaveDue, p.late, p.fooled, !p.doubt.IsZero(), p.reply.came))
 	if p.phase == waits {
 		k.wait(&p.w)
-		k.id(p.id)
 		k.message(p.box)
-		k.id(p.forced)
-		k.time(p.silent)
-		k.flags(p.listens, p.woken, p.doubt >= p.first)
+		k.put(k.id(p.id), k.id(p.forced), k.time(p.silent), flags(p.listens, p.woken, p.doubt >= p.first))
 	}
-	k.time(p.trust)
-	k.time(p.unlisted)
-	k.time(p.notBefore)
-	k.flags(p.connected, p.subscribed, p.leaveDue, p.late, p.fooled, !p.doubt.IsZero())
-	k.put(byte(bits.OnesCount64(p.sends)))
 	for sends := p.sends; sends != 0; sends &= sends - 1 {
-		k.id(int8(bits.TrailingZeros64(sends)))
+		k.put(k.id(int8(bits.TrailingZeros64(sends))))
 	}
 	if r := p.reply; r.came {
-		k.put(byte(r.retry))
-		k.time(r.sent)
-		k.flags(true, r.acquired, r.forced, r.listed, r.added)
+		k.put(byte(r.retry), k.time(r.sent), flags(r.acquired, r.forced, r.listed, r.added))
 	}
 }
 

@@ -1919,12 +1919,12 @@ var mutants = []mutant{
 		new: "outside && pause < 0",
 	},
 	{
-		name: "wait: an outage is tolerated for ever", in: "Wait.failed", suite: tests(waiting, "TestSearch"),
+		name: "wait: an outage is tolerated for ever", in: "Wait.failed", suite: tests(waiting, "TestSearchQueue"),
 		old: "now.Sub(w.away) >= w.policy.Outage",
 		new: "false",
 	},
 	{
-		name: "wait: an outage begins anew with each failure", in: "Wait.failed", suite: tests(waiting, "TestSearch"),
+		name: "wait: an outage begins anew with each failure", in: "Wait.failed", suite: tests(waiting, "TestSearchQueue"),
 		old: "if begins {",
 		new: "{",
 	},
