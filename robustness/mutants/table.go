@@ -317,7 +317,7 @@ var mutants = []mutant{
 		new: "e.Closing.Err() != nil",
 	},
 	{
-		name: "close: what an owner has left is given up after one call more", in: "Lock.repeat", suite: tests(line, "TestCloseSaysWhatWasKeptBefore"),
+		name: "close: what an owner has left is given up after one call more", in: "Lock.repeat", suite: tests(line, "TestCloseGivesBackWhatWasKeptBefore"),
 		old: ` && call.Code(res.Why()) != ""`,
 		new: "",
 	},

@@ -130,25 +130,28 @@ func TestCloseSaysWhatIsKept(t *testing.T) {
 	}
 }
 
-// So it does if that was to be given back before: by an Unlock, or after an acquire that was not answered.
+// keptBefore leaves something to give back to Redis, which does not reply: by an Unlock, or after an acquire without a reply.
+var keptBefore = map[string]func(w *kit.World, d *memdriver.Driver, l kit.AnyLock){
+	"an unlock": func(w *kit.World, d *memdriver.Driver, l kit.AnyLock) {
+		h := w.Must(l.Lock(background))
+		kit.Away(d)
+		if err := h.Unlock(); err == nil {
+			w.T.Error("Unlock says nothing")
+		}
+	},
+	"an acquire": func(w *kit.World, d *memdriver.Driver, l kit.AnyLock) {
+		ctx, cancel := context.WithTimeout(background, time.Millisecond)
+		defer cancel()
+		d.SetFaults(func(call driver.Call) memdriver.Fault {
+			return memdriver.Fault{LoseReply: call.Script.Name() == "acquire", LoseRequest: call.Script.Name() != "acquire"}
+		})
+		kit.Fails(w.T, context.DeadlineExceeded)(l.TryLock(ctx))
+	},
+}
+
+// So it does if that was to be given back before.
 func TestCloseSaysWhatWasKeptBefore(t *testing.T) {
-	for what, begin := range map[string]func(w *kit.World, d *memdriver.Driver, l kit.AnyLock){
-		"an unlock": func(w *kit.World, d *memdriver.Driver, l kit.AnyLock) {
-			h := w.Must(l.Lock(background))
-			kit.Away(d)
-			if err := h.Unlock(); err == nil {
-				w.T.Error("Unlock says nothing")
-			}
-		},
-		"an acquire": func(w *kit.World, d *memdriver.Driver, l kit.AnyLock) {
-			ctx, cancel := context.WithTimeout(background, time.Millisecond)
-			defer cancel()
-			d.SetFaults(func(call driver.Call) memdriver.Fault {
-				return memdriver.Fault{LoseReply: call.Script.Name() == "acquire", LoseRequest: call.Script.Name() != "acquire"}
-			})
-			kit.Fails(w.T, context.DeadlineExceeded)(l.TryLock(ctx))
-		},
-	} {
+	for what, begin := range keptBefore {
 		t.Run(what, func(t *testing.T) {
 			kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
 				c, d := w.Known()
@@ -160,6 +163,25 @@ func TestCloseSaysWhatWasKeptBefore(t *testing.T) {
 				}
 				kit.Took(t, time.Since(start), 0, holdfast.DefaultTimeout, "Close took %v")
 				time.Sleep(time.Hour) // the lease, and what the client has said of itself
+			})
+		})
+	}
+}
+
+// A call without a reply that ends while the client closes is followed by another, which succeeds if Redis is there again.
+func TestCloseGivesBackWhatWasKeptBefore(t *testing.T) {
+	for what, begin := range keptBefore {
+		t.Run(what, func(t *testing.T) {
+			kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
+				c, d := w.Client()
+				begin(w, d, w.Lock(c))
+				time.Sleep(5 * time.Second)
+				closed := make(chan error, 1)
+				go func() { closed <- c.Close() }()
+				time.Sleep(500 * time.Millisecond) // the last attempt of a call is lost, and the next call is yet to come
+				d.SetFaults(nil)
+				kit.OK(t, <-closed)
+				w.WantNothing()
 			})
 		})
 	}
