@@ -190,17 +190,17 @@ func (a *compositeAcquire) asWhole(failed *BackendError) error {
 // lost while others were waited for.
 func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err error) {
 	c := newComposite(a)
-	undoing := context.WithoutCancel(bound) // if a hook panics
+	rollbackBound := context.WithoutCancel(bound) // if a hook panics
 	defer func() {
 		if a.held == nil {
-			c.rollback(undoing)
+			c.rollback(rollbackBound)
 		}
 	}()
 	stop := a.endAtShutdown(c)
 	defer stop() // if a hook panics
 	again, err = a.acquireParts(bound, c)
 	stop() // what is handed out is a hold, which Shutdown waits for
-	undoing = bound
+	rollbackBound = bound
 	if err == nil && c.handOut(a.report()) {
 		a.held = c.hold
 		return false, nil

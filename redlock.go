@@ -102,7 +102,7 @@ const afterWait = 100 * time.Millisecond
 // withoutQuorum gives back what a try has got, and says why that is too little, and whether to ask again: others have
 // been found to hold the lock, so enough servers have worked.
 func (a *compositeAcquire) withoutQuorum(bound context.Context, c *composite) (again bool, err error) {
-	undoing, before := bound, error(nil)
+	rollbackBound, before := bound, error(nil)
 	if bound.Err() != nil {
 		grace, stop := context.WithTimeout(context.WithoutCancel(a.caller), afterWait)
 		defer stop()
@@ -114,11 +114,11 @@ func (a *compositeAcquire) withoutQuorum(bound context.Context, c *composite) (a
 			c.awaitAll(grace)
 			fallthrough
 		default:
-			undoing = grace
+			rollbackBound = grace
 		}
 	}
 	err = a.quorumFailure(c, before)
-	c.rollback(undoing)
+	c.rollback(rollbackBound)
 	if errors.Is(err, ErrLocked) {
 		a.lockedAt = time.Now()
 	}

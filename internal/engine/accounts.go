@@ -97,7 +97,7 @@ func (o *owners) nobody() string { return o.owner(-o.kept.Add(1)) }
 func (o *owners) freshOwner() string { return o.owner(2*o.made.Add(1) - 1) }
 
 func (o *owners) owner(number int64) string {
-	var room [64]byte // ID is a UUID
+	var room [64]byte // client is a UUID
 	return string(strconv.AppendInt(append(append(room[:0], o.client...), ':'), number, 10))
 }
 

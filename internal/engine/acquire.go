@@ -38,7 +38,7 @@ func newAcquisition(ctx context.Context, l *Lock, h *Hold, op string, args Args,
 	return a
 }
 
-// ordinary reports whether the hold is to be like any other. Nobody may know its owner, or could nest in the hold that follows.
+// ordinary reports whether the hold of a new owner has no option that keeps it from passing on inside this process.
 func (a *acquisition) ordinary() bool {
 	return !a.args.Fixed && a.args.Retained() == 0 && a.engine.MaxHold == 0 && a.engine.HandsOver
 }

@@ -121,8 +121,7 @@ type (
 
 // New returns an engine. It does no I/O and starts no goroutine.
 func New(config Config) *Engine {
-	e := &Engine{Config: config, phases: newPhases(), accounts: newAccounts()}
-	e.client = config.ID
+	e := &Engine{Config: config, phases: newPhases(), owners: owners{client: config.ID}, accounts: newAccounts()}
 	e.Calls = call.New(call.Config{
 		Driver: config.Driver, Tasks: &e.Tasks, Life: e.Life, Closing: e.Closing,
 		Timeout: config.Timeout, Replicas: config.Replicas, AckTimeout: config.AckTimeout,

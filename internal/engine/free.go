@@ -40,12 +40,27 @@ func (a *acquisition) free() error {
 
 // ask sends a request, and waits in the queue of this process if it is refused.
 func (a *blockingCall) ask(request protocol.Acquire) call.Result {
+	refused := false
 	if !request.Waiting || a.triesFirst() {
-		return a.tryFirst(request)
+		res := a.tryAlone(request)
+		refused = res.Has(script.Refused)
+		if !request.Waiting || !refused && !moving(res.Why()) {
+			return res
+		}
+		if refused && a.lock.ReadOnly {
+			_, request.Since, _ = protocol.ReadCount(res.Reply) // so that a zero between two requests is not missed
+		}
+		if a.stopping.Err() != nil {
+			return call.Result{Err: lockerr.Closed}
+		}
 	}
 	ahead, first := a.join(request.Owner)
 	if !first {
-		return a.newWait(request, ahead).run(nil)
+		return a.waitBehind(request, ahead)
+	}
+	if refused || len(a.unknown) > 0 {
+		a.waiter.Done() // Args.Waiter is told before the request
+		return a.waitBehind(request, ahead)
 	}
 	var sent mono.Time
 	if a.hears() {
@@ -53,7 +68,7 @@ func (a *blockingCall) ask(request protocol.Acquire) call.Result {
 	}
 	res := a.askBriefly(request)
 	if !res.Has(script.Done) || len(res.Unknown) > 0 {
-		return a.runAfter(request, sent, res)
+		return a.waitAfter(request, sent, res)
 	}
 	a.leaveAfter(res)
 	return res
@@ -83,26 +98,15 @@ func (a *blockingCall) triesFirst() bool {
 	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))
 }
 
-// tryFirst sends a request without queueing, and queues if it is refused and may wait.
-func (a *blockingCall) tryFirst(request protocol.Acquire) call.Result {
-	alone := request
-	alone.Waiting = false // it may still have to queue behind others of this process
-	alone.WaitsLater = request.Waiting && a.hears()
-	res := a.askBriefly(alone)
+// tryAlone sends a request without queueing.
+func (a *blockingCall) tryAlone(request protocol.Acquire) call.Result {
+	request.WaitsLater = request.Waiting && a.hears()
+	waits := request.Waiting
+	request.Waiting = false // it may still have to queue behind others of this process
+	res := a.askBriefly(request)
 	a.unknown = append(a.unknown, res.Unknown...)
-	refused := res.Has(script.Refused)
-	if !request.Waiting || !refused && !moving(res.Why()) {
-		return res
-	}
-	if refused {
+	if waits && res.Has(script.Refused) {
 		a.last = a.refusal(res)
 	}
-	if refused && a.lock.ReadOnly {
-		_, request.Since, _ = protocol.ReadCount(res.Reply) // so that a zero between two requests is not missed
-	}
-	ahead, first := a.join(request.Owner)
-	if first {
-		a.waiter.Done() // Args.Waiter is told before the request
-	}
-	return a.newWait(request, ahead).run(nil)
+	return res
 }

@@ -11,7 +11,7 @@ import (
 // span is how long a call may take.
 type span struct {
 	started  time.Time
-	limit    time.Duration   // from then on; 0: none
+	limit    time.Duration   // counted from started; 0: none
 	caller   context.Context // lives as long as the call
 	stopping context.Context // ends it, too: draining, or closing if it nests in what goes on
 	bounded  context.Context // see bound; nil: it was not needed
@@ -43,7 +43,7 @@ func (s *span) unbound() {
 	}
 }
 
-// left is what is left of the limit.
+// left returns the time until the limit; the longest duration if there is none.
 func (s *span) left() time.Duration {
 	if s.limit <= 0 {
 		return math.MaxInt64

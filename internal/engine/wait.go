@@ -28,18 +28,25 @@ type wait struct {
 	res      call.Result   // of the last request; after another end, why the call ends
 }
 
-// newWait returns the wait of a call that has joined its queue behind others.
-func (a *blockingCall) newWait(request protocol.Acquire, ahead int) *wait {
-	w := &wait{blockingCall: a, request: request, ahead: ahead, m: waiting.New(a.policy(request.Grant()), a.last != nil)}
+// newWait returns the wait of a call, without its machine.
+func (a *blockingCall) newWait(request protocol.Acquire) *wait {
+	w := &wait{blockingCall: a, request: request}
 	if a.lock.Line {
 		w.box = newBox()
 	}
 	return w
 }
 
-// runAfter waits after a request that was sent at a time, and not granted.
-func (a *blockingCall) runAfter(request protocol.Acquire, sent mono.Time, res call.Result) call.Result {
-	w := a.newWait(request, 0)
+// waitBehind waits behind other waiters of this process. A waiter with none ahead sends its request at once.
+func (a *blockingCall) waitBehind(request protocol.Acquire, ahead int) call.Result {
+	w := a.newWait(request)
+	w.m, w.ahead = waiting.New(a.policy(request.Grant()), a.last != nil), ahead
+	return w.run(nil)
+}
+
+// waitAfter waits after a first request that was not granted. A request with an ID was sent at the time sent.
+func (a *blockingCall) waitAfter(request protocol.Acquire, sent mono.Time, res call.Result) call.Result {
+	w := a.newWait(request)
 	w.m = waiting.Begun(a.policy(request.Grant()), a.last != nil, request.Number, sent)
 	if request.Number != "" {
 		a.engine.mail.expect(w.box, request.Number)

@@ -23,7 +23,7 @@ func TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale(t *testing.T) {
 			3_600_000:     protocol.PlaceLives,
 			math.MaxInt64: protocol.PlaceLives,
 		} {
-			w := (&blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}).newWait(protocol.Acquire{}, 0)
+			w := (&blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}).newWait(protocol.Acquire{})
 			w.m = waiting.Begun(w.policy(0), false, "id", 0)
 			refused := call.Result{Reply: script.Reply{Code: script.Refused, Rest: []any{"an owner", int64(1000), hint, int64(0), int64(0)}}}
 			if do := w.m.On(0, w.wasRefused(refused), waiting.Lore{}); !do.Remember || time.Duration(w.m.Until()) != want {
@@ -49,7 +49,7 @@ func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
 		if _, first := e.queues.Join(&a.waiter, l.queueFor(""), nil, a.started); !first {
 			t.Fatal("the queue is not empty")
 		}
-		w := a.newWait(protocol.Acquire{}, 0)
+		w := a.newWait(protocol.Acquire{})
 		w.m = waiting.Begun(w.policy(time.Second), false, "id", mono.Now())
 		e.mail.expect(w.box, "id")
 		func() {

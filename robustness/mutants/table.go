@@ -1533,8 +1533,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "multi: keeps what it has when one is refused", in: "tryInOrder", suite: tests(multi, "TestMultiLockRefusedTakesNothing", "TestMultiLockOfOtherLockers"),
-		old: "c.rollback(undoing)",
-		new: "_ = undoing",
+		old: "c.rollback(rollbackBound)",
+		new: "_ = rollbackBound",
 	},
 	{
 		name: "multi: lives without one part", in: "NewMultiLock", suite: tests(multi, "TestMultiLockEndsWithAnyPart"),
