@@ -42,13 +42,10 @@ func (a *acquisition) free() error {
 func (a *blockingCall) ask(request protocol.Acquire) call.Result {
 	refused := false
 	if !request.Waiting || a.triesFirst() {
-		res := a.tryAlone(request)
+		res := a.tryAlone(&request)
 		refused = res.Has(script.Refused)
 		if !request.Waiting || !refused && !moving(res.Why()) {
 			return res
-		}
-		if refused && a.lock.ReadOnly {
-			_, request.Since, _ = protocol.ReadCount(res.Reply) // so that a zero between two requests is not missed
 		}
 		if a.stopping.Err() != nil {
 			return call.Result{Err: lockerr.Closed}
@@ -98,15 +95,18 @@ func (a *blockingCall) triesFirst() bool {
 	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))
 }
 
-// tryAlone sends a request without queueing.
-func (a *blockingCall) tryAlone(request protocol.Acquire) call.Result {
-	request.WaitsLater = request.Waiting && a.hears()
-	waits := request.Waiting
-	request.Waiting = false // it may still have to queue behind others of this process
-	res := a.askBriefly(request)
+// tryAlone sends a request without queueing. What its refusal says is noted for the next.
+func (a *blockingCall) tryAlone(request *protocol.Acquire) call.Result {
+	alone := *request
+	alone.WaitsLater = request.Waiting && a.hears()
+	alone.Waiting = false // it may still have to queue behind others of this process
+	res := a.askBriefly(alone)
 	a.unknown = append(a.unknown, res.Unknown...)
-	if waits && res.Has(script.Refused) {
+	if request.Waiting && res.Has(script.Refused) {
 		a.last = a.refusal(res)
+		if a.lock.ReadOnly {
+			_, request.Since, _ = protocol.ReadCount(res.Reply) // so that a zero between two requests is not missed
+		}
 	}
 	return res
 }
