@@ -90,6 +90,14 @@ func (a *compositeAcquire) bound() (context.Context, context.CancelFunc) {
 // renewsFirst reports whether parts with a fixed lease are renewed until all of them are acquired.
 func (a *compositeAcquire) renewsFirst() bool { return a.config.RenewFirst || !a.independent }
 
+// ackTimeout is the longest time that replicas have to acknowledge a part.
+func (a *compositeAcquire) ackTimeout() (longest time.Duration) {
+	for _, l := range a.handles {
+		longest = max(longest, l.Engine.AckTimeout)
+	}
+	return longest
+}
+
 // tryPart is the option to acquire a part with, without waiting.
 func (a *compositeAcquire) tryPart() TryOption {
 	return tryOption(func(c *lockConfig) error {
@@ -144,7 +152,7 @@ func (a *compositeAcquire) acquire(bound context.Context) (*Hold, error) {
 		} else {
 			again, a.err = a.tryInOrder(bound)
 		}
-		if before != nil && a.err != nil && engine.EndedByCaller(a.caller) && time.Since(began) < engine.Silence {
+		if before != nil && a.err != nil && engine.EndedByCaller(a.caller) && time.Since(began) < call.Patience(a.caller, false, a.ackTimeout()) {
 			a.err = before // this try was too short for a reply
 		}
 	}

@@ -265,8 +265,22 @@ func (r *Result) failed(ctx context.Context, one Result) {
 	}
 }
 
+// silence is how long Redis may take to reply before the error of a call that ends without a reply blames Redis. A slow network is no
+// outage.
+const silence = 100 * time.Millisecond
+
+// Patience returns how long Redis may have left the last request of a call without a reply, before the call's error blames Redis, when
+// ctx ended the call. Replicas have ack to acknowledge the request. If first is set, Redis has replied to no request of the call: then a
+// deadline, however short, means that Redis did not reply in time.
+func Patience(ctx context.Context, first bool, ack time.Duration) time.Duration {
+	if first && !errors.Is(ctx.Err(), context.Canceled) {
+		return 0
+	}
+	return silence + ack
+}
+
 // Unanswered returns why Redis has not replied to a call that its context ended. It is nil if no attempt failed and the last one
-// was sent less than patience ago.
+// was sent less than patience ago: see [Patience].
 func (r *Result) Unanswered(patience time.Duration) error {
 	if r.LastFailure == nil && r.Err != nil && !r.Sent.IsZero() && mono.Now().Sub(r.Sent) >= patience {
 		return ErrNoAnswer

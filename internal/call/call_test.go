@@ -222,6 +222,27 @@ func TestUnanswered(t *testing.T) {
 	})
 }
 
+// A cancelled call waits for a slow network before it blames Redis; a deadline blames Redis for the first request at once.
+func TestPatience(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for what, c := range map[string]struct {
+		ctx   context.Context
+		first bool
+		want  time.Duration
+	}{
+		"cancelled amid the first": {cancelled, true, 103 * time.Millisecond}, "cancelled amid a later one": {cancelled, false, 103 * time.Millisecond},
+		"expired amid the first": {expired, true, 0}, "expired amid a later one": {expired, false, 103 * time.Millisecond},
+		"a bound ended the first": {t.Context(), true, 0},
+	} {
+		if got := Patience(c.ctx, c.first, 3*time.Millisecond); got != c.want {
+			t.Errorf("%s: %v, want %v", what, got, c.want)
+		}
+	}
+}
+
 // A call that is cancelled ends at once. Its attempt is over after its limit, and not
 // before: Outlast waits for that, unless the answer comes earlier, and somebody is there
 // to hear it.

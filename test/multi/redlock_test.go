@@ -199,6 +199,37 @@ func TestRedLockTellsEveryReason(t *testing.T) {
 	})
 }
 
+// A RedLock that is cancelled during its second try says that others hold the lock, as they did in the first, while Redis may still be
+// about to reply; and else that Redis was silent. With replicas, a reply may take as long as their acknowledgement, too. There is one
+// server, or the reply that comes second would be that of a part that was given up.
+func TestRedLockCancelledAmidATry(t *testing.T) {
+	for what, c := range map[string]struct {
+		reply, after time.Duration // to each request; of the cancellation
+		options      []holdfast.ClientOption
+		silent       bool
+	}{
+		"at once":       {60 * time.Millisecond, 100 * time.Millisecond, nil, false},
+		"late":          {200 * time.Millisecond, 350 * time.Millisecond, nil, true},
+		"with replicas": {200 * time.Millisecond, 350 * time.Millisecond, []holdfast.ClientOption{holdfast.WithReplicaAck(1, time.Second)}, false},
+	} {
+		fake(t, 1, func(s *stage) {
+			theirs := s.Must(s.Again().Redlock("x").Lock(background))
+			s.Server.SetReplicas(1)
+			s.Fault(memdriver.Fault{DelayReply: c.reply}, 0)
+			ctx, cancel := context.WithCancel(background)
+			time.AfterFunc(c.after, cancel)
+			_, err := s.Redlock("x").Lock(ctx)
+			kit.WantError(t, err, context.Canceled)
+			if errors.As(err, new(*holdfast.BackendError)) != c.silent || errors.As(err, new(*holdfast.LockedError)) == c.silent {
+				t.Errorf("%s: %v", what, err)
+			}
+			s.Fault(memdriver.Fault{}, 0)
+			s.Unlock(theirs)
+			time.Sleep(time.Minute)
+		}, append(c.options, holdfast.WithoutIdentity())...)
+	}
+}
+
 // All servers grant it just after the wait is over, or one of them, and the others do not answer.
 func TestRedLockAfterItsWait(t *testing.T) {
 	slow := holdfast.WithHooks(holdfast.Hooks{
