@@ -1,10 +1,8 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -17,44 +15,34 @@ import (
 // composite is a hold of several locks: the holds of its parts, of which enough have to
 // live. A multi-lock needs all of them, a RedLock a quorum.
 //
-// It has two phases. While parts are acquired, it fails once too many cannot be had or
-// have been lost. When it is handed out it is lost once too few live. Parts that are
-// acquired after that join it.
+// Its quorum counts the parts, its terms are what they were set to, and its lifetime is how far it has come. While parts are
+// acquired, it fails once too many cannot be acquired or have been lost. When it is handed out, it is lost once too few live.
+// Parts that are acquired after that join it.
 //
 // Its mutex is taken after those of its parts, which tell it of their end.
 type composite struct {
-	name, label string
-	owner       Owner           // of all parts; zero if they have several
-	hold        *Hold           // what the caller gets
-	caller      context.Context // of the acquire
-	ctx         context.Context // of the hold
-	cancel      context.CancelCauseFunc
-	of          int // how many parts there are
-	need        int // how many of them have to live
-	minHold     time.Duration
+	lock   *MultiLock      // that it is a hold of
+	owner  Owner           // of all parts; zero if they have several
+	hold   *Hold           // what the caller gets
+	caller context.Context // of the acquire
+	ctx    context.Context // of the hold
+	cancel context.CancelCauseFunc
 
-	// changed receives when a part was acquired, or could not be.
+	// changed receives when a part was acquired, could not be, or has ended.
 	changed chan struct{}
 
-	mu            sync.Mutex    // guards what follows
-	members       []*Hold       // the acquired parts, also those that have ended since
-	live          int           // how many of them live
-	missed        []error       // why the others could not be acquired, or ended
-	handedOut     bool          // to the caller
-	since         mono.Time     // when it was handed out
-	retainedUntil mono.Time     // until when others do not get the parts; zero until it is handed out
-	lease         time.Duration // that all parts have been set to; 0 if they have not
-	ended         error         // why it has ended, other than by loss; nil while it lasts
-	lost          error         // why it is lost
-	atEnd         func(why error)
+	mu     sync.Mutex // guards what follows
+	quorum quorum
+	terms  terms
+	life   lifetime
 }
 
 // newComposite returns a hold that has no part yet. Parts are to be acquired under its context, so that whatever ends
 // it ends their acquiring, too.
 func newComposite(a *compositeAcquire) *composite {
 	c := &composite{
-		name: a.name, label: a.label, owner: a.owner, hold: &Hold{hooks: a.config.hooks}, caller: a.caller,
-		of: len(a.parts), need: a.need, minHold: a.config.MinHold, changed: make(chan struct{}, 1),
+		lock: a.MultiLock, owner: ownerOfAll(a.owners), hold: &Hold{hooks: a.config.hooks}, caller: a.caller,
+		changed: make(chan struct{}, 1), quorum: quorum{of: len(a.parts), need: a.need},
 	}
 	c.hold.core = c
 	ctx := a.caller
@@ -65,11 +53,19 @@ func newComposite(a *compositeAcquire) *composite {
 	return c
 }
 
+// ownerOfAll is the owner of all parts; zero if they have several.
+func ownerOfAll(owners []Owner) Owner {
+	if one := slices.Compact(slices.Clone(owners)); len(one) == 1 {
+		return one[0]
+	}
+	return Owner{}
+}
+
 // Owner is that of all parts; empty if they have several.
 func (c *composite) Owner() string { return c.owner.text }
 
 // Since is when it was handed out.
-func (c *composite) Since() mono.Time { return c.since }
+func (c *composite) Since() mono.Time { return c.life.since }
 
 // Context ends with the hold.
 func (c *composite) Context() context.Context { return c.ctx }
@@ -78,27 +74,23 @@ func (c *composite) Context() context.Context { return c.ctx }
 func (c *composite) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err()
+	return c.life.why
 }
-
-// err is Err with mu held.
-func (c *composite) err() error { return cmp.Or(c.ended, c.lost) }
 
 func (c *composite) parts() []*Hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.members)
+	return slices.Clone(c.quorum.members)
 }
 
 // join makes a part of a hold. If the composite is no more, the part is given back.
 func (c *composite) join(part *Hold) {
 	c.mu.Lock()
-	late := c.ended != nil || c.handedOut && c.lost != nil
+	late := c.life.phase == phaseLost || c.life.phase == phaseOver // what has failed gives it back with the others
 	if !late {
-		c.members = append(c.members, part)
-		c.live++
+		c.quorum.join(part)
 	}
-	retainedUntil, lease := c.retainedUntil, c.lease
+	terms := c.terms
 	c.mu.Unlock()
 	if late {
 		// If Redis does not answer, the part's client goes on asking.
@@ -106,11 +98,11 @@ func (c *composite) join(part *Hold) {
 		return
 	}
 	part.core.WhenEnded(c.partEnded)
-	part.core.RetainUntil(retainedUntil)
-	if lease > 0 {
+	part.core.RetainUntil(terms.retainedUntil)
+	if terms.lease > 0 {
 		// The others have that lease already, and this part is to end with them. If Redis
 		// does not answer, it ends with the lease that it was acquired with.
-		_ = part.core.FixLease(c.ctx, lease)
+		_ = part.core.FixLease(c.ctx, terms.lease)
 	}
 	c.tell()
 }
@@ -119,8 +111,8 @@ func (c *composite) join(part *Hold) {
 // not after the end of the wait or of the caller's context: then the failure is the outcome of the part.
 func (c *composite) partFailed(why error) {
 	c.mu.Lock()
-	if c.err() == nil || c.ended == nil && (engine.OwnBound(context.Cause(c.ctx)) || engine.EndedByCaller(c.caller)) {
-		c.missed = append(c.missed, why)
+	if c.life.why == nil || c.life.phase != phaseOver && (c.abandoned() || engine.EndedByCaller(c.caller)) {
+		c.quorum.failed(why)
 		c.checkQuorum(why)
 	}
 	c.mu.Unlock()
@@ -131,14 +123,13 @@ func (c *composite) partFailed(why error) {
 // composite. The part's mutex is held.
 func (c *composite) partEnded(why error) {
 	c.mu.Lock()
-	c.live--
-	c.missed = append(c.missed, why)
+	c.quorum.ended(why)
 	c.checkQuorum(why)
 	c.mu.Unlock()
 	c.tell()
 }
 
-// tell has whoever acquires the parts look at how things stand.
+// tell makes the acquire look at the parts again.
 func (c *composite) tell() {
 	select {
 	case c.changed <- struct{}{}:
@@ -149,68 +140,54 @@ func (c *composite) tell() {
 // checkQuorum ends the hold if too few parts live, or can still be acquired; why is what the last
 // one died of. c.mu is held.
 func (c *composite) checkQuorum(why error) {
-	enough := c.live >= c.need
-	if !c.handedOut {
-		enough = len(c.missed) <= c.of-c.need
+	switch {
+	case c.life.phase == phaseGathering && c.quorum.outOfReach():
+		c.lose(phaseFailed, why)
+	case c.life.phase == phaseHeld && !c.quorum.reached():
+		c.lose(phaseLost, why)
+		(*observer)(c.hold).Ended(c.life.why)
 	}
-	if enough || c.err() != nil {
+}
+
+// lose ends the hold because of its parts; why is what the last one died of. c.mu is held.
+func (c *composite) lose(to phase, why error) {
+	why = c.quorum.loss(why)
+	if errors.Is(why, ErrClosed) {
+		c.end(to, lockerr.Problem(c.lock.name, "a part was given back then", ErrClosed), ErrClosed)
 		return
 	}
-	if c.need < c.of {
-		why = fmt.Errorf("%d of %d parts live: %w", c.live, c.of, why)
-	}
-	if errors.Is(why, ErrClosed) {
-		c.lost = lockerr.Problem(c.name, "a part was given back then", ErrClosed)
-		c.cancel(ErrClosed)
-	} else {
-		c.lost = &LostError{Name: c.name, Reason: LostParts, Err: why}
-		c.cancel(c.lost)
-	}
-	c.atEndOnce(c.lost)
-	if c.handedOut {
-		(*observer)(c.hold).Ended(c.lost)
-	}
+	lost := &LostError{Name: c.lock.name, Reason: LostParts, Err: why}
+	c.end(to, lost, lost)
+}
+
+// end ends the hold; cause is what its context says. c.mu is held.
+func (c *composite) end(to phase, why, cause error) {
+	c.cancel(cause)
+	c.life.end(to, why)
 }
 
 // WhenEnded has f called once, when the hold is lost or given back; at once if it has been.
 func (c *composite) WhenEnded(f func(why error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.atEnd = f
-	if why := c.err(); why != nil {
-		c.atEndOnce(why)
-	}
+	c.life.whenEnded(f)
 }
 
-// atEndOnce tells whoever wanted to be told. mu is held.
-func (c *composite) atEndOnce(why error) {
-	if f := c.atEnd; f != nil {
-		c.atEnd = nil
-		f(why)
-	}
-}
-
-// handOut hands the hold out if enough parts live and it was not abandoned, and reports whether it did.
-func (c *composite) handOut(how report) bool {
+// begin begins the hold if enough parts live and it was not abandoned, and reports whether it did.
+func (c *composite) begin() bool {
 	c.mu.Lock()
-	c.handedOut = c.live >= c.need && c.err() == nil && !engine.OwnBound(context.Cause(c.ctx))
-	c.since = mono.Now()
-	handedOut := c.handedOut
-	c.mu.Unlock()
-	if !handedOut {
+	defer c.mu.Unlock()
+	if c.life.phase != phaseGathering || !c.quorum.reached() || c.abandoned() {
 		return false
 	}
-	if c.minHold > 0 {
-		c.RetainUntil(c.since.Add(c.minHold))
-	}
-	c.hold.tellAcquired(how)
+	c.life.begin()
 	return true
 }
 
 // RetainUntil keeps the parts from others until then, whenever they are unlocked.
 func (c *composite) RetainUntil(end mono.Time) {
 	c.mu.Lock()
-	c.retainedUntil = max(c.retainedUntil, end) // for a part that joins from now on
+	c.terms.retainedUntil = max(c.terms.retainedUntil, end) // for a part that joins from now on
 	c.mu.Unlock()
 	for _, part := range c.parts() {
 		part.core.RetainUntil(end)
@@ -221,21 +198,22 @@ func (c *composite) RetainUntil(end mono.Time) {
 // until when they would have.
 func (c *composite) Deadline() mono.Time {
 	c.mu.Lock()
-	ended, lost := c.ended != nil, c.lost != nil
+	phase := c.life.phase
 	c.mu.Unlock()
-	if ended {
+	if phase == phaseOver {
 		return 0
 	}
+	lost := phase == phaseFailed || phase == phaseLost
 	var deadlines []mono.Time
 	for _, part := range c.parts() {
 		if lost || part.core.Err() == nil {
 			deadlines = append(deadlines, part.core.Deadline())
 		}
 	}
-	if len(deadlines) < c.need { // it is being lost at this moment
+	if len(deadlines) < c.quorum.need { // it is being lost at this moment
 		return mono.Now()
 	}
-	return reachedBy(deadlines, c.need)
+	return reachedBy(deadlines, c.quorum.need)
 }
 
 // Extend makes enough parts live for at least d from now.
@@ -251,7 +229,7 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 	parts := slices.DeleteFunc(c.parts(), func(part *Hold) bool { return part.core.Err() != nil })
 	errs := sideBySide(len(parts), func(i int) error { return extend(parts[i]) })
 	lost := c.Err()
-	if len(parts)-len(errs) >= c.need {
+	if len(parts)-len(errs) >= c.quorum.need {
 		return lost
 	}
 	return joinOnce(append([]error{lost}, errs...)...)
@@ -259,13 +237,13 @@ func (c *composite) eachPart(extend func(part *Hold) error) error {
 
 // Unlock gives the parts back, each whatever comes of the others.
 func (c *composite) Unlock() (engine.Unlocking, error) {
-	lost, err := c.end("this hold was unlocked before", nil)
+	lost, err := c.finish("this hold was unlocked before", nil)
 	if err != nil {
 		return engine.EndedBefore, err
 	}
 	parts := c.parts()
 	errs := unlockAll(parts)
-	enough := len(parts)-len(errs) >= c.need
+	enough := len(parts)-len(errs) >= c.quorum.need
 	if !enough {
 		err = joinOnce(append([]error{lost}, errs...)...)
 	}
@@ -279,44 +257,50 @@ func (c *composite) Unlock() (engine.Unlocking, error) {
 	return engine.NotReleased, err
 }
 
-// end ends the hold, and returns why it was lost before if it was; or why it has
+// finish ends the hold for good, and returns why it was lost before if it was; or why it has
 // ended before.
-func (c *composite) end(sentence string, cause error) (lost, err error) {
+func (c *composite) finish(sentence string, cause error) (lost, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended != nil {
-		return nil, c.ended
+	if c.life.phase == phaseOver {
+		return nil, c.life.why
 	}
-	c.ended = lockerr.Problem(c.name, sentence, ErrNotHeld)
-	c.cancel(cause)
-	c.atEndOnce(c.ended)
-	return c.lost, nil
+	lost = c.life.why
+	c.end(phaseOver, lockerr.Problem(c.lock.name, sentence, ErrNotHeld), cause)
+	return lost, nil
 }
 
 // abandon ends the acquiring because the wait is over, and reports whether it was under way still.
 func (c *composite) abandon() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.handedOut || c.err() != nil {
+	if c.life.phase != phaseGathering {
 		return false
 	}
 	c.cancel(engine.ErrWaitOver)
 	return true
 }
 
+// abandoned reports whether a bound of ours has ended the acquiring: abandon, or that of locks that these are a part of.
+func (c *composite) abandoned() bool { return engine.OwnBound(context.Cause(c.ctx)) }
+
 // outcome returns how many parts live, and why others could not be acquired or have ended. Those left have not said yet.
 func (c *composite) outcome() (live int, missed []error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.live, slices.Clone(c.missed)
+	return c.quorum.live, slices.Clone(c.quorum.missed)
+}
+
+// complete reports whether each part was acquired, or could not be.
+func (c *composite) complete() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.quorum.complete()
 }
 
 // awaitAll waits until each part was acquired or could not be, or ctx ends.
 func (c *composite) awaitAll(ctx context.Context) {
-	for ctx.Err() == nil {
-		if live, missed := c.outcome(); live+len(missed) == c.of {
-			return
-		}
+	for ctx.Err() == nil && !c.complete() {
 		select {
 		case <-c.changed:
 		case <-ctx.Done():
@@ -327,7 +311,7 @@ func (c *composite) awaitAll(ctx context.Context) {
 // rollback gives back what has been acquired, side by side. It waits for that until ctx ends; the rest goes on in the
 // background, and so does what Redis has not answered to.
 func (c *composite) rollback(ctx context.Context) {
-	if _, err := c.end("too few of its parts could be acquired", ErrNotHeld); err != nil {
+	if _, err := c.finish("too few of its parts could be acquired", ErrNotHeld); err != nil {
 		return
 	}
 	done := make(chan struct{})
@@ -344,7 +328,7 @@ func (c *composite) rollback(ctx context.Context) {
 // FixLease ends the renewal of the parts, and makes enough of them live for a lease from now.
 func (c *composite) FixLease(ctx context.Context, lease time.Duration) error {
 	c.mu.Lock()
-	c.lease = lease
+	c.terms.lease = lease
 	c.mu.Unlock()
 	return c.eachPart(func(part *Hold) error { return part.core.FixLease(ctx, lease) })
 }

@@ -19,7 +19,6 @@ type compositeAcquire struct {
 	caller     context.Context
 	handles    []*handle          // of the parts
 	owners     []Owner            // of each of them
-	owner      Owner              // of all parts; zero if they have several
 	fresh      map[*Client]string // the owners that are new
 	config     lockConfig
 	started    time.Time
@@ -68,9 +67,6 @@ func (a *compositeAcquire) own() error {
 			a.fresh[l.client] = owner
 		}
 		a.owners = append(a.owners, Owner{owner})
-	}
-	if one := slices.Compact(slices.Clone(a.owners)); len(one) == 1 {
-		a.owner = one[0]
 	}
 	return nil
 }
@@ -209,8 +205,7 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 	again, err = a.acquireParts(bound, c)
 	stop() // what is handed out is a hold, which Shutdown waits for
 	rollbackBound = bound
-	if err == nil && c.handOut(a.report()) {
-		a.held = c.hold
+	if err == nil && a.handOut(c) {
 		return false, nil
 	}
 	a.mayHaveRun = a.mayHaveRun || len(c.parts()) > 0 || !isRefusal(err)
@@ -218,6 +213,19 @@ func (a *compositeAcquire) tryInOrder(bound context.Context) (again bool, err er
 		again, err = errors.Is(lost, ErrLost), lost
 	}
 	return again && !a.config.OneTry, cmp.Or(err, engine.ErrWaitOver)
+}
+
+// handOut makes a composite the hold that the call returns, if enough parts live, and reports whether it did.
+func (a *compositeAcquire) handOut(c *composite) bool {
+	if !c.begin() {
+		return false
+	}
+	if a.config.MinHold > 0 {
+		c.RetainUntil(c.Since().Add(a.config.MinHold))
+	}
+	c.hold.tellAcquired(a.report())
+	a.held = c.hold
+	return true
 }
 
 // endAtShutdown has a try end when one of the clients shuts down, until stop is called: what it has of that client is waited for.

@@ -53,7 +53,7 @@ func (h *Hold) several() *composite {
 // Name returns the lock's name; of a hold of several locks, that of the [MultiLock].
 func (h *Hold) Name() string {
 	if c := h.several(); c != nil {
-		return c.name
+		return c.lock.name
 	}
 	return h.handle.Name
 }
@@ -212,7 +212,7 @@ func (h *Hold) Detach() (Owner, error) {
 func (h *Hold) event() Event {
 	e := Event{Name: h.Name(), Token: h.Token(), Held: mono.Now().Sub(h.core.Since()), hold: h}
 	if c := h.several(); c != nil {
-		e.Kind = c.label
+		e.Kind = c.lock.label
 	} else {
 		e.Kind, e.lock = h.handle.Label, &h.handle.Lock
 	}

@@ -82,7 +82,7 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 			c.join(one)
 		}()
 	}
-	for !c.handOut(a.report()) {
+	for !a.handOut(c) {
 		if c.Err() != nil || bound.Err() != nil {
 			return a.withoutQuorum(bound, c)
 		}
@@ -91,7 +91,6 @@ func (a *compositeAcquire) tryQuorum(bound context.Context) (again bool, err err
 		case <-bound.Done():
 		}
 	}
-	a.held = c.hold
 	return false, nil
 }
 

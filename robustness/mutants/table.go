@@ -1629,9 +1629,9 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "RedLock: one server that is left is enough", in: "checkQuorum", suite: tests(multi, "TestRedLockEndsWithItsQuorum"),
-		old: "c.live >= c.need",
-		new: "c.live > 0",
+		name: "RedLock: one server that is left is enough", in: "quorum.reached", suite: tests(multi, "TestRedLockEndsWithItsQuorum"),
+		old: "q.live >= q.need",
+		new: "q.live > 0",
 	},
 	{
 		name: "RedLock: two locks of one server count twice", in: "addServer", suite: tests(multi, "TestRedLockOfBadInput"),
