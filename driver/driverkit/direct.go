@@ -3,6 +3,7 @@ package driverkit
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -23,6 +24,16 @@ const slowReply = 100 * time.Millisecond
 // call. A Group runs one Direct at a time.
 type Direct func(ctx context.Context, timeout time.Duration, call driver.Call) (any, error)
 
+// directWay is how callers send their calls themselves.
+type directWay struct {
+	send Direct // nil: workers send all calls
+
+	// responsive is set if the last call, on whichever way, had a reply within slowReply.
+	responsive atomic.Bool
+
+	underWay bool // a caller sends its call; guarded by Group.mu
+}
+
 // ErrNotRun is what a [Direct] returns if the server has refused the call in a way that the
 // adapter's send function can deal with, such as NOSCRIPT or MOVED. The script has certainly not
 // run. The group then sends the call by a worker. Callers of [Group.Eval] never get this error.
@@ -30,15 +41,15 @@ var ErrNotRun = errors.New("driverkit: the server has not run the script")
 
 // beginDirect reports whether a caller may send its call itself. If so, evalDirect follows.
 func (g *Group) beginDirect() bool {
-	if g.direct == nil {
+	if g.direct.send == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.responsive.Load() || g.directUnderWay || len(g.underWay) > 0 || g.queue.Len() > 0 {
+	if !g.direct.responsive.Load() || g.direct.underWay || len(g.underWay) > 0 || g.queue.Len() > 0 {
 		return false
 	}
-	g.directUnderWay = true
+	g.direct.underWay = true
 	return true
 }
 
@@ -49,7 +60,7 @@ func (g *Group) evalDirect(ctx context.Context, call driver.Call) (any, error) {
 		timeout = max(time.Millisecond, min(timeout, deadline.Sub(start)))
 	}
 	epoch := g.Doubt.Resolve(g.renew)
-	reply, err := g.direct(ctx, timeout, call)
+	reply, err := g.direct.send(ctx, timeout, call)
 	g.endDirect(err, start, epoch)
 	return reply, err
 }
@@ -57,11 +68,11 @@ func (g *Group) evalDirect(ctx context.Context, call driver.Call) (any, error) {
 func (g *Group) endDirect(err error, start time.Time, epoch int64) {
 	g.noteReply(epoch, err)
 	if time.Since(start) > slowReply {
-		g.responsive.Store(false)
+		g.direct.responsive.Store(false)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.directUnderWay, g.used = false, start
+	g.direct.underWay, g.used = false, start
 }
 
 // noteReply notes whether the server has replied to a call. If not, a connection may have to be
@@ -70,7 +81,7 @@ func (g *Group) noteReply(epoch int64, err error) {
 	g.Doubt.Note(epoch, err)
 	var failed *driver.Error
 	replied := !errors.As(err, &failed) || failed.Code != ""
-	if g.responsive.Load() != replied {
-		g.responsive.Store(replied)
+	if g.direct.responsive.Load() != replied {
+		g.direct.responsive.Store(replied)
 	}
 }

@@ -44,26 +44,57 @@ type Group struct {
 	Doubt Doubt
 
 	send   func([]*Call)
-	direct Direct
 	renew  func()
-
-	// responsive is set if the last call had a reply within slowReply.
-	responsive atomic.Bool
+	direct directWay
 
 	unused sync.Pool // of *Call
 
 	mu       sync.Mutex
 	queue    list.List[*Call]
 	underWay map[*batch]struct{} // without those of abandoned workers
-	// workers is how many there are, without the abandoned ones. The connection of an abandoned
+	used     time.Time           // when a call was last sent
+	workers  workers
+}
+
+// workers are counted here. Group.mu guards that.
+type workers struct {
+	// running is how many there are, without the abandoned ones. The connection of an abandoned
 	// worker may be silent forever.
-	workers        int
-	abandoned      int
-	idle           int           // how many workers wait for a call
-	rechecking     bool          // a timer is going to call recheck
-	used           time.Time     // when a call was last sent
-	directUnderWay bool          // a caller sends its call itself
-	wake           chan struct{} // wakes an idle worker; its capacity is maxWorkers
+	running    int
+	abandoned  int
+	idle       int           // how many of the running ones wait for a call
+	rechecking bool          // a timer is going to call Group.recheck
+	wake       chan struct{} // wakes an idle worker; its capacity is maxWorkers
+}
+
+// wakeIdle wakes an idle worker, if there is one.
+func (w *workers) wakeIdle() bool {
+	if w.idle == 0 {
+		return false
+	}
+	w.idle--
+	w.wake <- struct{}{}
+	return true
+}
+
+// retire ends an idle worker, unless it has been woken.
+func (w *workers) retire() bool {
+	if w.idle == 0 {
+		return false
+	}
+	w.idle--
+	w.running--
+	return true
+}
+
+// abandon gives up a worker that is not idle, unless too many have been.
+func (w *workers) abandon() bool {
+	if w.abandoned == maxAbandoned {
+		return false
+	}
+	w.running--
+	w.abandoned++
+	return true
 }
 
 // batch is what a worker sends at once. Its calls may have ended, and are not to be touched.
@@ -90,7 +121,10 @@ type batch struct {
 // The function renew sees to it that send and direct use new connections from then on, see [Doubt]. It
 // runs before one of them, and may block like send; it must be quick if there is a direct.
 func NewGroup(send func([]*Call), direct Direct, renew func()) *Group {
-	return &Group{send: send, direct: direct, renew: renew, underWay: map[*batch]struct{}{}, wake: make(chan struct{}, maxWorkers)}
+	return &Group{
+		send: send, renew: renew, direct: directWay{send: direct}, underWay: map[*batch]struct{}{},
+		workers: workers{wake: make(chan struct{}, maxWorkers)},
+	}
 }
 
 // Eval sends a call, and returns its reply as [driver.Driver]'s Eval does. If ctx ends first, it
@@ -122,7 +156,7 @@ func (g *Group) eval(ctx context.Context, call driver.Call) (any, error) {
 func (g *Group) IdleSince(t time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.workers == 0 && !g.directUnderWay && g.queue.Len() == 0 && g.used.Before(t)
+	return g.workers.running == 0 && !g.direct.underWay && g.queue.Len() == 0 && g.used.Before(t)
 }
 
 // add queues a call, and wakes or starts a worker if necessary.
@@ -136,14 +170,12 @@ func (g *Group) add(c *Call) {
 // wakeWorker wakes or starts a worker, if there may be one more. The caller holds mu.
 func (g *Group) wakeWorker() {
 	switch {
-	case g.idle > 0:
-		g.idle--
-		g.wake <- struct{}{}
-	case g.workers < fewWorkers || g.workers < maxWorkers && g.isFar():
-		g.workers++
+	case g.workers.wakeIdle():
+	case g.workers.running < fewWorkers || g.workers.running < maxWorkers && g.isFar():
+		g.workers.running++
 		go g.work()
-	case !g.rechecking:
-		g.rechecking = true
+	case !g.workers.rechecking:
+		g.workers.rechecking = true
 		time.AfterFunc(recheckAfter, g.recheck)
 	}
 }
@@ -153,7 +185,7 @@ func (g *Group) wakeWorker() {
 func (g *Group) recheck() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.rechecking = false
+	g.workers.rechecking = false
 	if g.queue.Len() > 0 {
 		g.wakeWorker()
 	}
@@ -170,7 +202,7 @@ func (g *Group) isFar() bool {
 		}
 	}
 	silence := time.Since(oldest)
-	return silence > longRoundTrip && calls < fewCalls*g.workers || silence > slowReply
+	return silence > longRoundTrip && calls < fewCalls*g.workers.running || silence > slowReply
 }
 
 // work is a worker.
@@ -189,12 +221,12 @@ func (g *Group) work() {
 		}
 		timer.Reset(idleTimeout)
 		select {
-		case <-g.wake:
+		case <-g.workers.wake:
 		case <-timer.C:
 			if g.retire() {
 				return
 			}
-			<-g.wake // the worker was woken in that instant
+			<-g.workers.wake // the worker was woken in that instant
 		}
 	}
 }
@@ -204,7 +236,7 @@ func (g *Group) take(room []*Call) (*batch, []*Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.queue.Len() == 0 {
-		g.idle++
+		g.workers.idle++
 		return nil, nil
 	}
 	b := &batch{since: time.Now()}
@@ -228,10 +260,10 @@ func (g *Group) ended(b *batch) bool {
 	_, counts := g.underWay[b]
 	delete(g.underWay, b)
 	if !counts {
-		g.abandoned--
+		g.workers.abandoned--
 	}
 	if time.Since(b.since) > slowReply {
-		g.responsive.Store(false)
+		g.direct.responsive.Store(false)
 	}
 	return counts
 }
@@ -255,12 +287,10 @@ func (g *Group) awaitedLess(b *batch) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, counts := g.underWay[b]; !counts || b.unended.Load() == 0 || g.abandoned == maxAbandoned {
+	if _, counts := g.underWay[b]; !counts || b.unended.Load() == 0 || !g.workers.abandon() {
 		return
 	}
 	delete(g.underWay, b)
-	g.workers--
-	g.abandoned++
 	if g.queue.Len() > 0 {
 		g.wakeWorker()
 	}
@@ -270,10 +300,5 @@ func (g *Group) awaitedLess(b *batch) {
 func (g *Group) retire() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.idle == 0 {
-		return false
-	}
-	g.idle--
-	g.workers--
-	return true
+	return g.workers.retire()
 }

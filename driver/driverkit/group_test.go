@@ -63,8 +63,8 @@ func checkNothingLeft(t *testing.T, g *Group) {
 	t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.workers != 0 || g.idle != 0 || g.abandoned != 0 || len(g.underWay) > 0 || g.queue.Len() > 0 {
-		t.Errorf("%d workers, %d idle, %d batches under way, %d queued", g.workers, g.idle, len(g.underWay), g.queue.Len())
+	if g.workers.running != 0 || g.workers.idle != 0 || g.workers.abandoned != 0 || len(g.underWay) > 0 || g.queue.Len() > 0 {
+		t.Errorf("%d workers, %d idle, %d batches under way, %d queued", g.workers.running, g.workers.idle, len(g.underWay), g.queue.Len())
 	}
 }
 
