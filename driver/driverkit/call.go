@@ -2,7 +2,6 @@ package driverkit
 
 import (
 	"context"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -40,19 +39,6 @@ const (
 	ended
 )
 
-// newCall returns a call whose caller waits.
-func (g *Group) newCall(ctx context.Context, call driver.Call) *Call {
-	c, ok := g.unused.Get().(*Call)
-	if !ok {
-		c = &Call{ended: make(chan struct{}, 1)}
-		c.group, c.place.Value = g, c
-	}
-	c.Call, c.batch = call, nil
-	c.Deadline, _ = ctx.Deadline()
-	c.state.Store(awaited)
-	return c
-}
-
 // Sending notes that the call is about to be sent. It reports false if the caller has left, and was told that nothing is
 // sent: then the adapter must not send the call, but ends it. The adapter calls it as late as it can, and before each
 // repetition.
@@ -79,10 +65,11 @@ func (c *Call) End(reply any, err error) {
 }
 
 // await waits for the result of a call, or for ctx to end.
-func (g *Group) await(ctx context.Context, c *Call) (any, error) {
+func (c *Call) await(ctx context.Context) (any, error) {
+	g := c.group
 	select {
 	case <-c.ended:
-		return g.result(c)
+		return c.result()
 	case <-ctx.Done():
 	}
 	if g.withdraw(c) {
@@ -95,7 +82,7 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 	}
 	if !c.state.CompareAndSwap(sent, left) {
 		<-c.ended
-		return g.result(c)
+		return c.result()
 	}
 	g.noteSilence(c.batch)
 	g.awaitedLess(c.batch)
@@ -104,25 +91,10 @@ func (g *Group) await(ctx context.Context, c *Call) (any, error) {
 	return nil, err
 }
 
-// noteSilence notes that a caller leaves while its batch is under way. In a process that is slow to schedule goroutines, the
-// reply may have arrived and wait for its reader.
-func (g *Group) noteSilence(b *batch) {
-	if time.Since(b.since) >= unanswered && schedulingDelay() < slowReply {
-		g.Doubt.raise(b.epoch.Load())
-	}
-}
-
-// schedulingDelay returns how long it takes until this goroutine runs again after it has yielded.
-func schedulingDelay() time.Duration {
-	start := time.Now()
-	runtime.Gosched()
-	return time.Since(start)
-}
-
 // result returns the result of a call that has ended, and frees its memory.
-func (g *Group) result(c *Call) (any, error) {
+func (c *Call) result() (any, error) {
 	reply, err := c.reply, c.err
 	c.Call, c.reply, c.err = driver.Call{}, nil, nil
-	g.unused.Put(c)
+	c.group.unused.Put(c)
 	return reply, err
 }

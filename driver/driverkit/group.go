@@ -3,6 +3,7 @@ package driverkit
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,7 +148,20 @@ func (g *Group) eval(ctx context.Context, call driver.Call) (any, error) {
 	}
 	c := g.newCall(ctx, call)
 	g.add(c)
-	return g.await(ctx, c)
+	return c.await(ctx)
+}
+
+// newCall returns a call whose caller waits.
+func (g *Group) newCall(ctx context.Context, call driver.Call) *Call {
+	c, ok := g.unused.Get().(*Call)
+	if !ok {
+		c = &Call{ended: make(chan struct{}, 1)}
+		c.group, c.place.Value = g, c
+	}
+	c.Call, c.batch = call, nil
+	c.Deadline, _ = ctx.Deadline()
+	c.state.Store(awaited)
+	return c
 }
 
 // IdleSince reports whether no call is queued or under way, and none was sent at or after t.
@@ -294,6 +308,21 @@ func (g *Group) awaitedLess(b *batch) {
 	if g.queue.Len() > 0 {
 		g.wakeWorker()
 	}
+}
+
+// noteSilence notes that a caller leaves while its batch is under way. In a process that is slow to schedule goroutines, the
+// reply may have arrived and wait for its reader.
+func (g *Group) noteSilence(b *batch) {
+	if time.Since(b.since) >= unanswered && schedulingDelay() < slowReply {
+		g.Doubt.raise(b.epoch.Load())
+	}
+}
+
+// schedulingDelay returns how long it takes until this goroutine runs again after it has yielded.
+func schedulingDelay() time.Duration {
+	start := time.Now()
+	runtime.Gosched()
+	return time.Since(start)
 }
 
 // retire ends an idle worker, unless it has been woken.

@@ -1049,7 +1049,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "gathering: a call that was sent counts as unsent", in: "Group.await", suite: tests("driver/driverkit", "TestGivenUp"),
+		name: "gathering: a call that was sent counts as unsent", in: "Call.await", suite: tests("driver/driverkit", "TestGivenUp"),
 		old: "ctx.Err(), false",
 		new: "ctx.Err(), true",
 	},
@@ -1059,7 +1059,7 @@ var mutants = []mutant{
 		new: "true",
 	},
 	{
-		name: "gathering: one reply for two calls", in: "Group.await", suite: tests("driver/driverkit", "TestLeftIsNotReused"),
+		name: "gathering: one reply for two calls", in: "Call.await", suite: tests("driver/driverkit", "TestLeftIsNotReused"),
 		old: "err :=",
 		new: "g.unused.Put(c); err :=",
 	},
