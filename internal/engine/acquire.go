@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -126,7 +125,7 @@ func (a *acquisition) takeTurn() error {
 // noteBusy notes that the call has ended while it waited for an earlier one of its owner, unless there was a refusal, or the caller has
 // cancelled it before anybody could say that Redis is slow.
 func (a *acquisition) noteBusy() {
-	soon := errors.Is(a.caller.Err(), context.Canceled) && time.Since(a.started) < Silence+a.engine.AckTimeout
+	soon := time.Since(a.started) < call.Patience(a.caller, true, a.engine.AckTimeout)
 	if a.last == nil && !soon {
 		a.last = &failure{errBusy}
 	}

@@ -288,18 +288,10 @@ func EndedByCaller(ctx context.Context) bool {
 	return ctx.Err() != nil && !OwnBound(context.Cause(ctx))
 }
 
-// Silence is how long Redis may take to reply before the error of a call that ends without a reply blames Redis. A slow network is
-// no outage.
-const Silence = 100 * time.Millisecond
-
 // noReply returns why Redis had not replied to the last request of a call when a bound ended the call, or nil if the request was
-// too recent. If first is set, Redis has replied to no request of the call: then a deadline, however short, means that Redis did
-// not reply in time.
+// too recent for that: see [call.Patience].
 func (e *Engine) noReply(ctx context.Context, res *call.Result, first bool) error {
-	if first && !errors.Is(ctx.Err(), context.Canceled) {
-		return res.Unanswered(0)
-	}
-	return res.Unanswered(Silence + e.AckTimeout)
+	return res.Unanswered(call.Patience(ctx, first, e.AckTimeout))
 }
 
 // ContextError is the error of a call whose own context ended. It matches ctx.Err() and the context's cause.

@@ -1695,7 +1695,7 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "a cancelled call calls a healthy Redis away", in: "Engine.noReply", suite: tests(hold, "TestCancelledAmidARequest"),
+		name: "a cancelled call calls a healthy Redis away", in: "call.Patience", suite: tests(hold, "TestCancelledAmidARequest"),
 		old: "first && !errors.Is(ctx.Err(), context.Canceled)",
 		new: "first",
 	},
