@@ -332,8 +332,8 @@ func (a *acquisition) abandon(release bool) {
 // keepOpen keeps what the call leaves for freeTurn: attempts that may have their effect yet, and a waiter in Redis. mu is held.
 func (a *acquisition) keepOpen() {
 	a.side.keepOpen(a.unknown, a.change.To, false)
-	if leave := a.leaving(a.account.owner); !leave.IsZero() { // else that of an earlier call may still be due
-		a.side.leaving = leave
+	if a.leaveDue {
+		a.side.MarkListed()
 	}
 }
 

@@ -136,11 +136,3 @@ func (a *blockingCall) keepSlot(res call.Result) bool {
 		}
 	})
 }
-
-// leaving is what takes the waiter out of Redis, if Redis may know of one.
-func (a *blockingCall) leaving(owner string) script.Request {
-	if !a.leaveDue {
-		return script.Request{}
-	}
-	return a.lock.Requests.Leave(owner)
-}

@@ -42,9 +42,8 @@
 // A hold that begins with a message starts with the lease of a grant. If it lasts for 10 ms, the watchdog requests its full lease.
 // Until then it is unconfirmed: Detach asks first.
 //
-// A waiter that gives up removes its entry, and gives back what was granted meanwhile, with one script. That would release a hold of
-// the same owner, too. So it waits until the side is free (side.leaves), and the turn waits for it. Each side of a read-write lock
-// leaves for itself.
+// A waiter that gives up removes its entry, and gives back what was granted meanwhile, with one script. The ledger says when
+// ([ledger.Side.StartLeave]), and the turn waits for it. Each side of a read-write lock leaves for itself.
 //
 // # The turn of an owner
 //

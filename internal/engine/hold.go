@@ -7,7 +7,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/ledger"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 )
 
@@ -470,8 +469,9 @@ func (h *Hold) endUnreleased() (keyEnd mono.Time, err error) {
 	h.ended = detached
 	s.Drop(&h.Hold)
 	for each := range a.opened {
-		each.open, each.leaving = nil, script.Request{} // nothing of them can have an effect any more
+		each.open = nil // nothing of them can have an effect any more
 		each.CloseAll()
+		each.ClearListed()
 	}
 	s.confirm(0)
 	h.end(nil)

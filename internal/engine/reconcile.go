@@ -191,7 +191,7 @@ func (a *account) releaseLater() {
 // Redis refuses to take back, though the other side lets the key live, is tried again.
 func (a *account) freeTurn(release bool) {
 	a.mu.Lock()
-	free := a.ledger.Harmless() && !a.leaves()
+	free := a.ledger.Harmless()
 	a.mu.Unlock()
 	if free && !release {
 		a.turn.Free()
@@ -214,47 +214,26 @@ func (a *account) freeTurn(release bool) {
 	}
 }
 
-// leaves reports whether a waiter is to be taken out of Redis. mu is held.
-func (a *account) leaves() bool {
-	for s := range a.opened {
-		if s.leaves() {
-			return true
-		}
-	}
-	return false
-}
-
-// leaves reports whether the waiter of a side is. Before its hold is given back that would take it away. mu is held.
-func (s *side) leaves() bool { return !s.leaving.IsZero() && s.State() == ledger.Free }
-
-// takeLeave takes what takes a waiter out of Redis; zero if there is none, or not yet. mu is held.
-func (s *side) takeLeave() (leave script.Request) {
-	if s.leaves() {
-		leave, s.leaving = s.leaving, leave
-	}
-	return leave
-}
-
-// reconcile waits for the open attempts of a side, takes a waiter out of Redis, and gives back what is not handed out, if it is
-// to be released or an attempt may have had its effect. The turn is taken.
+// reconcile waits for the open attempts of a side, sends the leave requests that are due, and gives back what is not handed out,
+// if it is to be released or an attempt may have had its effect. The turn is taken.
 func (s *side) reconcile(release bool) {
 	a, e, end := s.account, s.account.engine, mono.Now().Add(protocol.PlaceLives)
 	a.mu.Lock()
-	open, leave := s.open, s.takeLeave()
+	open, due := s.open, s.StartLeave()
 	s.open = nil
 	a.mu.Unlock()
 	var leaving sync.WaitGroup
-	leaving.Go(func() { s.leave(leave, end) }) // beside the release: neither waits for the other's answers
+	if due {
+		leaving.Go(func() { s.leave(end) }) // beside the release: neither waits for the other's answers
+	}
 	ran, pending := e.Calls.Outcomes(e.Life, open)
 	defer func() {
 		e.Calls.Outlast(e.Life, pending)
 		leaving.Wait()
-		if leave.IsZero() {
-			a.locked(func() { leave = s.takeLeave() })
-		} else if len(open) == 0 { // else a refused attempt may have put it back
-			return
+		a.locked(func() { due = s.StartLeave() })
+		if due {
+			s.leave(end)
 		}
-		s.leave(leave, end)
 	}()
 	defer a.locked(s.CloseAll)
 	for ran || release {
@@ -278,13 +257,14 @@ func (s *side) reconcile(release bool) {
 	}
 }
 
-// leave takes a waiter that has given up out of Redis. It does not try again after end.
-func (s *side) leave(request script.Request, end mono.Time) {
-	e := s.account.engine
-	if request.IsZero() || e.Life.Err() != nil {
+// leave removes from Redis what it keeps for a waiter that has given up. It does not try again after end.
+func (s *side) leave(end mono.Time) {
+	e, owner := s.account.engine, s.account.owner
+	if e.Life.Err() != nil {
 		return
 	}
-	_, unknown := s.lock.repeat(s.account.owner, "leave", end, func(call.Result) script.Request { return request })
+	request := s.lock.Requests.Leave(owner)
+	_, unknown := s.lock.repeat(owner, "leave", end, func(call.Result) script.Request { return request })
 	e.Calls.Outlast(e.Life, unknown)
 }
 

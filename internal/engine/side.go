@@ -24,9 +24,7 @@ type side struct {
 	entry      *entry
 	firstEntry entry // what entry points to at first
 	// open are attempts that were not answered, and may have their effect yet. What they may do, the ledger knows.
-	open []*call.Attempt
-	// leaving takes a waiter out of Redis that has given up; zero if there is none.
-	leaving      script.Request
+	open         []*call.Attempt
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	failing      error                // how the last renewal failed; nil if it was acknowledged
 	overslept    bool                 // the run's deadline passed because the host was suspended

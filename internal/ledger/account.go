@@ -15,7 +15,7 @@ func (a *Account[V]) KeyEnd() (end mono.Time) {
 	return end
 }
 
-// Harmless reports whether no open attempt can change what is asked for next, so that the owner's turn is free.
+// Harmless reports whether no open attempt can change what is asked for next, and no leave is due, so that the owner's turn is free.
 func (a *Account[V]) Harmless() bool {
 	for _, s := range a.Sides {
 		if s != nil && !s.harmless() {

@@ -45,6 +45,24 @@
 // beside it. An open release would take what is acquired after it. So the turn is free
 // again only if [Account.Harmless].
 //
+// # Leaving
+//
+// Redis may keep an entry, a reservation or a grant for a waiter that has given up: its side
+// is listed. A leave request removes all three, and so it would release a hold of the same
+// owner. It is due once the side is Free, and while it is due, Harmless is false.
+//
+//	          MarkListed             the side is Free
+//	Unlisted ────────────▶ Listed ◀──────────────────▶ Leave due
+//	   ▲ ▲ ▲               │        or not Free        │    │
+//	   │ │ └─ ClearListed ─┘                           │    │ StartLeave, an acquire is open
+//	   │ └─── StartLeave, none is open ────────────────┘    ▼
+//	   └───── StartLeave, none is open ─────────────────── Left
+//
+// An open acquire may list its waiter again, however late it runs. So a leave that is sent
+// beside one is not the last: the side has Left, and another leave is due at once. It is
+// also due if the side is Owed since: what stands was granted to the same waiter. An account
+// that is detached does not leave (ClearListed): its hold stands.
+//
 // # Runs
 //
 // The holds of a side from one that is not nested to the last are a [Run]. A run is lost as

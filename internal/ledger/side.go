@@ -45,6 +45,8 @@ type Side[V any] struct {
 	// What may have its effect yet: acquires up to that count, and releases.
 	openUpTo     int
 	openReleases bool
+	listed       bool // Redis may keep something for a waiter that has given up
+	left         bool // a leave was sent beside an open acquire, and another is to follow
 }
 
 // State is how the side stands.
@@ -240,9 +242,36 @@ func (s *Side[V]) CloseAll() { s.openUpTo, s.openReleases = 0, false }
 // allClosed reports whether no attempt is open.
 func (s *Side[V]) allClosed() bool { return s.openUpTo == 0 && !s.openReleases }
 
-// harmless reports whether no open attempt can change what is asked for next. An acquire does nothing where as many counts
-// stand as it sets; of a lost run nobody knows what stands.
+// MarkListed notes that a call has ended for whose waiter Redis may keep an entry, a reservation or a grant, now or once an open
+// acquire has run.
+func (s *Side[V]) MarkListed() { s.listed = true }
+
+// ClearListed notes that no leave is to be sent: the hold that stands is detached.
+func (s *Side[V]) ClearListed() { s.listed, s.left = false, false }
+
+// StartLeave reports whether to send a leave request now, and notes that the caller sends it, and frees the turn only after that.
+// While an acquire is open, the side stays listed.
+func (s *Side[V]) StartLeave() bool {
+	due := s.leaveDue()
+	if due {
+		s.left = s.openUpTo > 0
+		s.listed = s.left
+	}
+	return due
+}
+
+// leaveDue reports whether a leave request is to be sent, and may be. What stands after an earlier leave was granted to the same
+// waiter.
+func (s *Side[V]) leaveDue() bool {
+	return s.listed && (s.State() == Free || s.left && s.State() == Owed)
+}
+
+// harmless reports whether no open attempt can change what is asked for next, and no leave is due. An acquire does nothing where
+// as many counts stand as it sets; of a lost run nobody knows what stands.
 func (s *Side[V]) harmless() bool {
+	if s.leaveDue() {
+		return false
+	}
 	if s.openUpTo == 0 {
 		return !s.openReleases
 	}
@@ -284,7 +313,7 @@ func (s *Side[V]) Lose(why error, taken bool) bool {
 
 // Forget drops the holds of a lost run, if it is still that one. Stands says that the key may live on by what
 // another side has asked for: then the counts are to be given back, else they have gone with it. It returns how many counts the
-// holds had, and whether there is something to give back, or an attempt is open.
+// holds had, and whether something is to be done: counts given back, an open attempt waited for, or a leave sent.
 func (s *Side[V]) Forget(run *Run, stands bool) (counts int, fewer, unsettled bool) {
 	if s.run != run || run.lost == nil {
 		return 0, false, false
@@ -293,5 +322,5 @@ func (s *Side[V]) Forget(run *Run, stands bool) (counts int, fewer, unsettled bo
 	if !stands {
 		fewer = s.Confirm(0)
 	}
-	return counts, fewer, stands || !s.allClosed()
+	return counts, fewer, stands || !s.allClosed() || s.listed
 }

@@ -685,8 +685,8 @@ var mutants = []mutant{
 
 	// Fair locks.
 	{
-		name: "fair: a cancelled waiter stays in line", in: "blockingCall.leaving", suite: simulation("fair", "-class", "a", "-faults", "messages"),
-		old: "a.lock.Requests.Leave(owner)",
+		name: "fair: a cancelled waiter stays in line", in: "side.leave", suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		old: "s.lock.Requests.Leave(owner)",
 		new: "script.Request{}",
 	},
 	{
@@ -1378,9 +1378,9 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "line: leave releases a hold that stands", in: "side.leaves", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: " && s.State() == ledger.Free",
-		new: "",
+		name: "line: leave releases a hold that stands", in: "Side.leaveDue", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
+		old: "s.State() == Free",
+		new: "true",
 	},
 
 	// Transfer, force, and who a client is.
@@ -1813,8 +1813,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "ledger: what stands after a loss is not given back", in: "Side.Forget", suite: tests(ledger, "TestSearch"),
-		old: "stands || !s.allClosed()",
-		new: "!s.allClosed()",
+		old: "stands || ",
+		new: "",
 	},
 	{
 		name: "ledger: a lost run is trusted", in: "Side.Lose", suite: tests(ledger, "TestSearch"),
@@ -1845,6 +1845,41 @@ var mutants = []mutant{
 		name: "ledger: an unanswered release has taken nothing", in: "Side.Unanswered", suite: tests(ledger, "TestSearch"),
 		old: "min(s.confirmed, ch.To)",
 		new: "s.confirmed",
+	},
+	{
+		name: "ledger: a side that holds leaves", in: "Side.leaveDue", suite: tests(ledger, "TestSearch"),
+		old: "s.State() == Free",
+		new: "true",
+	},
+	{
+		name: "ledger: a leave is the last word though an open acquire may list the waiter again", in: "Side.StartLeave", suite: tests(ledger, "TestSearch"),
+		old: "s.openUpTo > 0",
+		new: "false",
+	},
+	{
+		name: "ledger: a leave waits for the release of what an open acquire was granted", in: "Side.leaveDue", suite: tests(ledger, "TestSearch"),
+		old: " || s.left && s.State() == Owed",
+		new: "",
+	},
+	{
+		name: "ledger: the turn is free though a leave is due", in: "harmless", suite: tests(ledger, "TestSearch"),
+		old: "if s.leaveDue()",
+		new: "if false",
+	},
+	{
+		name: "ledger: a waiter that gave up is forgotten", in: "Side.MarkListed", suite: tests(ledger, "TestSearch"),
+		old: "s.listed = true",
+		new: "",
+	},
+	{
+		name: "ledger: no leave after a loss", in: "Side.Forget", suite: tests(ledger, "TestSearch"),
+		old: " || s.listed",
+		new: "",
+	},
+	{
+		name: "ledger: a detached owner leaves", in: "Side.ClearListed", suite: tests(ledger, "TestSearch"),
+		old: "s.listed, s.left = false, false",
+		new: "",
 	},
 
 	// How one call waits: the searches visit the states of two worlds, and tables have what costs no safety.
@@ -2102,18 +2137,18 @@ var mutants = []mutant{
 	// The engine around it.
 	{
 		name: "engine: the turn is free though attempts are open", in: "account.freeTurn", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "a.ledger.Harmless() && !a.leaves()",
+		old: "a.ledger.Harmless()",
 		new: "true",
 	},
 	{
-		name: "engine: the turn is free though a waiter is to leave", in: "account.freeTurn", suite: simulation("fair", "-class", "a", "-faults", "messages"),
-		old: " && !a.leaves()",
-		new: "",
+		name: "engine: the turn is free though a leave is due", in: "harmless", suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		old: "if s.leaveDue()",
+		new: "if false",
 	},
 	{
 		name: "engine: a waiter that gave up is not taken out", in: "acquisition.keepOpen", suite: simulation("fair", "-class", "a", "-faults", "messages"),
-		old: "a.side.leaving = leave",
-		new: "_ = leave",
+		old: "a.side.MarkListed()",
+		new: "",
 	},
 	{
 		name: "engine: a read does not depend on the write hold that it is nested in", in: "acquisition.obtain", suite: tests(rw, "TestReadNestedInALostWrite"),
