@@ -388,8 +388,13 @@ func (a *acquisition) granted(res call.Result) error {
 	if len(a.unknown) > 0 {
 		a.keepOpen()
 	}
+	harmless := a.account.ledger.Harmless() // an attempt of an earlier hold, which was lost, may be open
 	a.account.mu.Unlock()
 	a.account.ref() // the hold's
+	if !harmless {
+		a.account.freeTurn(false)
+		return nil
+	}
 	a.account.turn.Free()
 	return nil
 }
