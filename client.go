@@ -222,7 +222,7 @@ func (c *Client) failed(l *engine.Lock, owner string, err error) {
 // made returns the client's engine. It panics if the client is a zero value.
 func (c *Client) made() *engine.Engine {
 	if c == nil || c.engine == nil {
-		panic(zeroClient)
+		panic("holdfast: this Client is a zero value; make one with New")
 	}
 	return c.engine
 }

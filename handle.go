@@ -63,6 +63,14 @@ func unbraced(name string) string {
 	return name
 }
 
+// made returns the handle. It panics if the lock is a zero value.
+func (l *handle) made() *handle {
+	if l.client == nil {
+		panic("holdfast: this lock, semaphore or latch is a zero value; make one with a method of a Client, such as NewMutex")
+	}
+	return l
+}
+
 // refuse has every call return an error, if it is one; the first one counts.
 func (l *handle) refuse(err error) { l.invalid = cmp.Or(l.invalid, err) }
 
@@ -123,7 +131,7 @@ func (l *handle) acquire(ctx context.Context, from Owner, config lockConfig) (*H
 		if h.hooks = config.hooks; len(h.hooks) > 0 {
 			h.one.Observer, config.Waiter = (*observer)(h), (*observer)(h)
 		}
-		if from.IsZero() {
+		if from == (Owner{}) {
 			went, err = l.Acquire(ctx, &h.one, config.Args)
 		} else {
 			went, err = l.Adopt(ctx, &h.one, from.text, from.shown(), config.Args)
@@ -135,7 +143,9 @@ func (l *handle) acquire(ctx context.Context, from Owner, config lockConfig) (*H
 		tellResult(ctx, onRefuse, l, own, how, err)
 		return nil, err
 	}
-	h.tellAcquired(how)
+	if len(h.hooks) > 0 {
+		h.tellAcquired(how)
+	}
 	return h, nil
 }
 

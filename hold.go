@@ -44,6 +44,14 @@ var (
 	_ core = (*composite)(nil)
 )
 
+// made returns the hold's core. It panics if the hold is a zero value.
+func (h *Hold) made() core {
+	if h.core == nil {
+		panic("holdfast: this Hold is a zero value; make one with Lock or TryLock")
+	}
+	return h.core
+}
+
 // several is the hold of several locks; nil if it is of one.
 func (h *Hold) several() *composite {
 	c, _ := h.made().(*composite)
@@ -228,9 +236,6 @@ const (
 // tellAcquired tells the hooks of a new hold, and of its end if that has come by itself meanwhile. If they panic,
 // nobody gets it: it is given back.
 func (h *Hold) tellAcquired(how report) {
-	if len(h.hooks) == 0 {
-		return
-	}
 	returned := false
 	defer func() {
 		if !returned {

@@ -10,9 +10,9 @@ type lock struct {
 // Name returns the lock's name.
 func (l *lock) Name() string { return l.handle.Name }
 
-// wait is Lock, and try is TryLock.
-func (l *lock) wait(ctx context.Context, options []LockOption) (*Hold, error) {
-	return l.handle.acquire(ctx, Owner{}, toWait(options))
+// acquire is Lock, and try is TryLock.
+func (l *lock) acquire(ctx context.Context, options []LockOption) (*Hold, error) {
+	return l.handle.acquire(ctx, Owner{}, configOf(options))
 }
 
 func (l *lock) try(ctx context.Context, options []TryOption) (*Hold, error) {

@@ -25,6 +25,14 @@ type MultiLock struct {
 
 var _ Locker = (*MultiLock)(nil)
 
+// made returns the multi-lock. It panics if that is a zero value.
+func (m *MultiLock) made() *MultiLock {
+	if m.label == "" {
+		panic("holdfast: this MultiLock is a zero value; make one with NewMultiLock or NewRedLock")
+	}
+	return m
+}
+
 // part is one lock of several.
 type part struct {
 	Locker
@@ -151,7 +159,7 @@ func (m *MultiLock) Name() string { return m.name }
 // waited for, Lock starts over. For a lock from [NewRedLock] see there. Redisson: RedissonMultiLock.lock,
 // lockInterruptibly, and tryLock with a wait time.
 func (m *MultiLock) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return m.acquire(ctx, toWait(options))
+	return m.acquire(ctx, configOf(options))
 }
 
 // TryLock is Lock without waiting: it asks once for each lock, and gives back what it has got when one is refused. Each

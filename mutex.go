@@ -49,7 +49,7 @@ var fairTraits = &engine.Traits{Label: "fair", Class: "fair", Line: true, Always
 //
 // Redisson: RLock.lock, lockInterruptibly, and tryLock with a wait time.
 func (m *Mutex) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return m.wait(ctx, options)
+	return m.acquire(ctx, options)
 }
 
 // TryLock is Lock, but does not wait for another owner: if one holds the lock, it returns

@@ -260,23 +260,19 @@ func (c *lockConfig) setLease(fixed bool, d time.Duration) error {
 	return setLease(&c.Lease, d)
 }
 
-// toWait is what options amount to for a call that waits.
-func toWait[O LockOption](options []O) lockConfig {
+// configOf applies the options of a call that may wait.
+func configOf[O LockOption](options []O) lockConfig {
 	if len(options) == 0 {
 		return lockConfig{}
 	}
-	return configOf(options)
-}
-
-// configOf applies options.
-func configOf[O LockOption](options []O) (cfg lockConfig) {
+	var cfg lockConfig // on the heap, for the options
 	cfg.invalid = applyAll(options, func(option O) error { return option.applyLock(&cfg) })
 	return cfg
 }
 
-// toTry is what options amount to for a call that does not wait.
+// toTry applies the options of a call that does not wait.
 func toTry[O LockOption](options []O) lockConfig {
-	cfg := toWait(options)
+	cfg := configOf(options)
 	cfg.OneTry = true
 	return cfg
 }

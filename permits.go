@@ -54,7 +54,7 @@ func (s *PermitSemaphore) TryLock(ctx context.Context, options ...TryOption) (*H
 // [*PermitsError], and [ErrInvalid] if n is not between 1 and [MaxPermitsPerHold]. Redisson: acquire(permits), whose
 // acquire(0) waits for ever.
 func (s *PermitSemaphore) Acquire(ctx context.Context, n int, options ...LockOption) (*Hold, error) {
-	return s.acquire(ctx, n, toWait(options))
+	return s.acquire(ctx, n, configOf(options))
 }
 
 // TryAcquire is Acquire without waiting. If Redis does not answer, it returns as [Mutex.TryLock] does. Redisson:

@@ -65,7 +65,7 @@ func (m *RWMutex) TryRLock(ctx context.Context, options ...TryOption) (*Hold, er
 // Lock acquires the lock for writing, as [Mutex.Lock] does: it waits until everybody else has left. [ErrReentrant] says
 // besides that the owner reads, and does not write. Redisson: writeLock().lock.
 func (m *RWMutex) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return m.wait(ctx, options)
+	return m.acquire(ctx, options)
 }
 
 // TryLock is Lock without waiting, as [Mutex.TryLock] is. Redisson: writeLock().tryLock.
@@ -139,7 +139,7 @@ func (m *RWMutex) notDowngraded(outer context.Context, err error) error {
 // Lock acquires the lock for reading, as [Mutex.Lock] does: it waits for the writer to leave and, if one waits with
 // [WritersFirst], for that one to come and go. Redisson: readLock().lock.
 func (l *RLocker) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
-	return l.wait(ctx, options)
+	return l.acquire(ctx, options)
 }
 
 // TryLock is Lock without waiting, as [Mutex.TryLock] is. Redisson: readLock().tryLock.

@@ -29,7 +29,7 @@ var semaphoreTraits = &engine.Traits{Label: "semaphore", Class: "semaphore", Sha
 // n is not between 1 and [MaxCount]; or [ErrClosed]. Redisson: acquire, and tryAcquire with a wait time; both take 0
 // permits, too.
 func (s *UnleasedSemaphore) Acquire(ctx context.Context, n int, options ...WaitOption) error {
-	return s.acquire(ctx, n, toWait(options))
+	return s.acquire(ctx, n, configOf(options))
 }
 
 // TryAcquire is Acquire without waiting. If Redis does not answer, it returns as [Mutex.TryLock] does. Redisson: tryAcquire.
