@@ -41,10 +41,10 @@ func newCompositeAcquire(ctx context.Context, m *MultiLock, config lockConfig) (
 		}
 	}
 	a.handles = m.handles()
-	checked := config
-	checked.RenewFirst = a.renewsFirst()
 	for _, l := range a.handles {
-		if _, err := l.complete(checked); err != nil {
+		checked := config
+		checked.RenewFirst = a.renewsFirst()
+		if err := l.complete(&checked); err != nil {
 			return nil, err
 		}
 	}

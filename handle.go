@@ -82,30 +82,30 @@ func (l *handle) invoke(ctx context.Context, op string, request script.Request) 
 	return l.Invoke(ctx, op, request)
 }
 
-// complete adds the client's settings to the options of an acquire, and refuses what cannot work.
-func (l *handle) complete(cfg lockConfig) (lockConfig, error) {
+// complete adds the client's settings to the options of an acquire, in place, and refuses what cannot work.
+func (l *handle) complete(cfg *lockConfig) error {
 	c := &l.made().client.config
 	cfg.hooks = append(slices.Clip(c.hooks), cfg.hooks...)
 	if err := cmp.Or(l.invalid, cfg.invalid); err != nil {
-		return cfg, err
+		return err
 	}
 	if cfg.Retained() > 0 {
-		if err := l.canRetain(&cfg); err != nil {
-			return cfg, err
+		if err := l.canRetain(cfg); err != nil {
+			return err
 		}
 	}
 	switch {
 	case cfg.Lease == 0:
 		cfg.Lease = c.Lease
 	case !c.usable(cfg.Lease), (!cfg.Fixed || cfg.RenewFirst) && !c.renewable(cfg.Lease):
-		return cfg, invalid("lease: %v leaves too little beside the margin of %v", cfg.Lease, c.Margin)
+		return invalid("lease: %v leaves too little beside the margin of %v", cfg.Lease, c.Margin)
 	case c.MaxHold == 0 || cfg.Lease <= c.MaxHold:
 	case cfg.Fixed:
-		return cfg, invalid("lease: %v is longer than WithMaxHold allows, %v", cfg.Lease, c.MaxHold)
+		return invalid("lease: %v is longer than WithMaxHold allows, %v", cfg.Lease, c.MaxHold)
 	default:
 		cfg.Lease = c.MaxHold
 	}
-	return cfg, nil
+	return nil
 }
 
 // canRetain refuses [MinHold] where it is longer than the hold may last, or where several may hold the lock.
@@ -121,12 +121,12 @@ func (l *handle) canRetain(cfg *lockConfig) error {
 }
 
 // acquire is Lock, TryLock and Adopt of every kind: it adopts the lock from another owner if there is one.
-func (l *handle) acquire(ctx context.Context, from Owner, config lockConfig) (*Hold, error) {
+func (l *handle) acquire(ctx context.Context, from Owner, config *lockConfig) (*Hold, error) {
 	started, own := time.Now(), config.hooks
 	h := &Hold{handle: l}
 	h.core = &h.one
 	var went engine.Report
-	config, err := l.complete(config)
+	err := l.complete(config)
 	if err == nil {
 		if h.hooks = config.hooks; len(h.hooks) > 0 {
 			h.one.Observer, config.Waiter = (*observer)(h), (*observer)(h)
@@ -151,10 +151,10 @@ func (l *handle) acquire(ctx context.Context, from Owner, config lockConfig) (*H
 
 // pass asks, as a Lock does, until the answer is yes: for what has no owner and leaves no hold. If it gives up, what it may
 // have taken is given back.
-func (l *handle) pass(ctx context.Context, config lockConfig) error {
+func (l *handle) pass(ctx context.Context, config *lockConfig) error {
 	started, own := time.Now(), config.hooks
 	var went engine.Report
-	config, err := l.complete(config)
+	err := l.complete(config)
 	if err == nil {
 		if len(config.hooks) > 0 {
 			config.Waiter = (*observer)(&Hold{handle: l, hooks: config.hooks})

@@ -59,7 +59,8 @@ func (l *Latch) Inspect(ctx context.Context) (State, error) {
 // The error matches [ErrNotZero] if Wait ran out; ctx.Err() and the context's cause if ctx ended; [*BackendError];
 // [ErrClosed] or [ErrInvalid]. Redisson: await.
 func (l *Latch) Await(ctx context.Context, options ...WaitOption) error {
-	return l.handle.pass(ctx, configOf(options))
+	cfg := configOf(options)
+	return l.handle.pass(ctx, &cfg)
 }
 
 func (l *Latch) protocol() protocol.Latch { return protocol.Latch{Name: l.handle.Name} }

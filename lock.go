@@ -12,11 +12,13 @@ func (l *lock) Name() string { return l.handle.Name }
 
 // acquire is Lock, and try is TryLock.
 func (l *lock) acquire(ctx context.Context, options []LockOption) (*Hold, error) {
-	return l.handle.acquire(ctx, Owner{}, configOf(options))
+	cfg := configOf(options)
+	return l.handle.acquire(ctx, Owner{}, &cfg)
 }
 
 func (l *lock) try(ctx context.Context, options []TryOption) (*Hold, error) {
-	return l.handle.acquire(ctx, Owner{}, toTry(options))
+	cfg := toTry(options)
+	return l.handle.acquire(ctx, Owner{}, &cfg)
 }
 
 func (l *lock) adopt(ctx context.Context, owner Owner, options []TryOption) (*Hold, error) {
@@ -26,7 +28,8 @@ func (l *lock) adopt(ctx context.Context, owner Owner, options []TryOption) (*Ho
 	if err := owner.checkNumbered(); err != nil {
 		return nil, err
 	}
-	return l.handle.acquire(ctx, owner, toTry(options))
+	cfg := toTry(options)
+	return l.handle.acquire(ctx, owner, &cfg)
 }
 
 // inspect returns the state with all holders.

@@ -111,7 +111,8 @@ func (o *object) ensurePermits(ctx context.Context, config *lockConfig) error {
 		return nil
 	}
 	late := engine.TooLate(ctx, engine.OpAcquire, o.handle.Name, engineErrors{})
-	if _, err := o.handle.complete(*config); err != nil || o.handle.Engine.Draining.Err() != nil || late != nil {
+	checked := *config
+	if err := o.handle.complete(&checked); err != nil || o.handle.Engine.Draining.Err() != nil || late != nil {
 		return nil // the acquire says why
 	}
 	began := time.Now()

@@ -75,7 +75,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 	left := &shrinkingIDs{ids: ids}
 	one.Class, one.PermitIDs, one.HolderChannel = "permits "+ids[0], left.hex, s.holders
 	one.Requests = heldPermits{PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left}
-	return one.acquire(ctx, Owner{}, config)
+	return one.acquire(ctx, Owner{}, &config)
 }
 
 // ReleasePermits gives permits back by their ids, whoever acquired them, all or none. Their hold goes on with those that

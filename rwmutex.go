@@ -107,7 +107,7 @@ func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
 	}
 	c, outer := m.handle.client, write.one.Outer()
 	lease, fixed := write.one.Terms()
-	read, err := m.reader.handle.acquire(write.one.Nest(), Owner{}, lockConfig{
+	read, err := m.reader.handle.acquire(write.one.Nest(), Owner{}, &lockConfig{
 		Args: engine.Args{Lease: lease, Fixed: fixed, Cuts: true, OneTry: true}, hooks: write.hooks[len(c.config.hooks):],
 	})
 	if err != nil {

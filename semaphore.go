@@ -43,7 +43,7 @@ func (s *UnleasedSemaphore) acquire(ctx context.Context, n int, config lockConfi
 		return err
 	}
 	one.Requests = protocol.Taking{Semaphore: s.protocol(), Once: one.once(), N: n, Undo: newID()}
-	return one.pass(ctx, config)
+	return one.pass(ctx, &config)
 }
 
 // Release gives n permits back, and announces it; a semaphore that does not exist is made by that. It takes no context,
