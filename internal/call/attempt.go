@@ -44,11 +44,14 @@ type outcome struct {
 	why          error // it was given up, if it was
 }
 
-// attempt begins an attempt that the server does nothing with after timeout.
-func (c *Caller) attempt(r script.Request, timeout time.Duration) (a *Attempt, now time.Time) {
+// attempt returns an attempt that ends with ctx, or after patience. The server does nothing with it after timeout.
+func (c *Caller) attempt(ctx context.Context, r script.Request, patience, timeout time.Duration) *Attempt {
 	now, clock := time.Now(), c.clocks.Of(c.Slot(r.Keys[0])) // all keys have one slot
 	sent := mono.Of(now)
-	return &Attempt{clock: clock, sent: sent, timeout: timeout, limit: clock.Limit(sent, timeout)}, now
+	return &Attempt{
+		bound: bound{caller: ctx, due: now.Add(patience)},
+		clock: clock, sent: sent, timeout: timeout, limit: clock.Limit(sent, timeout),
+	}
 }
 
 // Once sends a request once, on the calling goroutine. No replica acknowledges it. The error is the driver's, ctx's
@@ -69,9 +72,9 @@ func (c *Caller) once(ctx context.Context, r script.Request, patience, timeout t
 		return Result{Err: lockerr.Closed}
 	}
 	defer c.config.Tasks.End()
-	a, now := c.attempt(r, timeout)
+	a := c.attempt(ctx, r, patience, timeout)
 	a.bound.endsAtClosing = endsAtClosing
-	c.bounds.begin(ctx, &a.bound, now.Add(patience))
+	c.bounds.begin(&a.bound)
 	found := c.run(r, a, a)
 	found.why = c.bounds.finish(&a.bound)
 	res := a.result(&found)
@@ -173,15 +176,15 @@ func (a *Attempt) read(raw any, err error) (found outcome) {
 // apart sends a request once, on a goroutine of its own: its outcome is known, and
 // waited for by Close, when nobody waits for the answer any more.
 func (c *Caller) apart(ctx context.Context, r script.Request, timeout time.Duration) (res Result) {
-	a, now := c.attempt(r, timeout)
-	a.done = make(chan struct{})
-	due := now.Add(timeout)
+	patience := timeout
 	if c.replicated(r) {
-		due = due.Add(c.config.AckTimeout)
+		patience += c.config.AckTimeout
 	}
+	a := c.attempt(context.Background(), r, patience, timeout)
+	a.done = make(chan struct{})
 	started := c.config.Tasks.Go(func() {
 		defer close(a.done)
-		c.bounds.begin(context.Background(), &a.bound, due)
+		c.bounds.begin(&a.bound)
 		a.outcome = c.run(r, a, nil)
 		a.why = c.bounds.finish(&a.bound)
 	})

@@ -45,13 +45,16 @@ func (b *bound) Err() error {
 
 // endWithCaller ends it if the caller's context has ended, so that Err and Done say the same. mu is held.
 func (b *bound) endWithCaller() {
-	if err := b.caller.Err(); b.why == nil && err != nil {
-		b.set(context.Cause(b.caller), err)
+	if err := b.caller.Err(); err != nil {
+		b.end(context.Cause(b.caller), err)
 	}
 }
 
-// set ends it. mu is held.
-func (b *bound) set(why, err error) {
+// end ends it, unless it has ended before. mu is held.
+func (b *bound) end(why, err error) {
+	if b.why != nil {
+		return
+	}
 	b.why, b.err = why, err
 	if b.done != nil {
 		close(b.done)
@@ -78,16 +81,6 @@ func (b *bound) Done() <-chan struct{} {
 	return b.done
 }
 
-// end ends it, if it has not ended, and returns why it has.
-func (b *bound) end(why error) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.why == nil {
-		b.set(why, context.Canceled)
-	}
-	return b.why
-}
-
 // bounds are those of the attempts that are under way, in the order of their ends, so
 // that one timer serves all. It is only moved to an earlier time when need be: mostly it
 // fires once in a timeout, and finds that the attempts it was set for have long ended.
@@ -100,23 +93,22 @@ type bounds struct {
 	closed   bool      // Config.Life has ended
 }
 
-// begin lets b end at due at the latest. It is paired with a call of finish.
-func (s *bounds) begin(ctx context.Context, b *bound, due time.Time) {
-	b.caller, b.due = ctx, due
+// begin ends b when it is due, at the latest. It is paired with a call of finish.
+func (s *bounds) begin(b *bound) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.closing && b.endsAtClosing {
-		_ = b.end(lockerr.Closed)
+		s.abandon(b, lockerr.Closed)
 		return
 	}
 	before := s.underWay.Last() // mostly its place is behind that
-	for before != nil && due.Before(before.Value.due) {
+	for before != nil && b.due.Before(before.Value.due) {
 		before = before.Prev()
 	}
 	b.place.Value = b
 	s.underWay.InsertAfter(&b.place, before)
-	if s.at.IsZero() || due.Before(s.at) {
-		s.set(due)
+	if s.at.IsZero() || b.due.Before(s.at) {
+		s.set(b.due)
 	}
 }
 
@@ -129,9 +121,12 @@ func (s *bounds) finish(b *bound) error {
 	s.mu.Lock()
 	s.underWay.Remove(&b.place)
 	s.mu.Unlock()
-	switch why := b.end(errOver); {
-	case why != errOver: //nolint:errorlint // nobody else has it
-		return why
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.end(errOver, context.Canceled)
+	switch {
+	case b.why != errOver: //nolint:errorlint // nobody else has it
+		return b.why
 	case b.caller.Err() != nil:
 		return context.Cause(b.caller)
 	default:
@@ -176,7 +171,9 @@ func (s *bounds) expire() {
 // cut ends an attempt that is under way. mu is held.
 func (s *bounds) cut(b *bound, why error) {
 	s.underWay.Remove(&b.place)
-	_ = b.end(why)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.end(why, context.Canceled)
 }
 
 // close ends the attempts that end with Config.Closing, or all, and those that begin later.

@@ -123,8 +123,7 @@ func (c *Caller) Do(ctx context.Context, request script.Request, to Reporter) Re
 	if c.replicated(request) { // the driver may not return at once
 		return c.DoApart(ctx, request)
 	}
-	r := c.begin()
-	r.reporter = to
+	r := c.begin(time.Now(), to)
 	res := r.repeat(ctx, request, c.Once)
 	if request.Once && res.Has(script.Refused) && len(res.Unknown) > 0 {
 		return r.repeat(ctx, request.Final(), c.Once)
@@ -132,8 +131,8 @@ func (c *Caller) Do(ctx context.Context, request script.Request, to Reporter) Re
 	return res
 }
 
-// DoBriefly is Do without a context for the whole call, if one attempt is enough, as mostly. The
-// first ends with ctx, with Config.Closing, and after patience; only if it fails is there a
+// DoBriefly is Do without a context for the whole call, if one attempt is enough, as mostly. That
+// one ends with ctx, with Config.Closing, and after patience; only if it fails is there a
 // need for bound, which returns the context for the others.
 func (c *Caller) DoBriefly(
 	ctx context.Context, patience time.Duration, bound func() context.Context, request script.Request, to Reporter,
@@ -141,9 +140,13 @@ func (c *Caller) DoBriefly(
 	if c.replicated(request) {
 		return c.DoApart(bound(), request)
 	}
-	r := c.begin()
-	r.reporter = to
-	pause, again := r.goesOn(ctx, c.once(ctx, request, patience, patience, true))
+	start := time.Now()
+	first := c.once(ctx, request, patience, patience, true)
+	if first.Err == nil && !first.Has(script.Late) {
+		return first
+	}
+	r := c.begin(start, to)
+	pause, again := r.goesOn(ctx, &first)
 	if !again {
 		return r.Result
 	}
@@ -155,7 +158,7 @@ func (c *Caller) DoBriefly(
 // DoApart is Do, but every attempt has a goroutine of its own: what comes of the last one
 // is known as soon as Redis answers, though nobody waits for it any more.
 func (c *Caller) DoApart(ctx context.Context, request script.Request) Result {
-	r := c.begin()
+	r := c.begin(time.Now(), nil)
 	return r.repeat(ctx, request, c.apart)
 }
 
@@ -173,9 +176,9 @@ type repetition struct {
 	reporter Reporter
 }
 
-// begin begins a call.
-func (c *Caller) begin() repetition {
-	return repetition{timeout: c.config.Timeout, end: time.Now().Add(c.config.Timeout), pause: firstPause}
+// begin begins the repetition of a call that began at start.
+func (c *Caller) begin(start time.Time, to Reporter) repetition {
+	return repetition{timeout: c.config.Timeout, end: start.Add(c.config.Timeout), pause: firstPause, reporter: to}
 }
 
 // repeat makes attempts until there is no need for another one.
@@ -188,7 +191,8 @@ func (r *repetition) repeat(
 			return r.Result
 		}
 		patience := min(r.timeout/3, time.Until(r.end)) // the last one may begin late
-		pause, again := r.goesOn(ctx, once(ctx, request, patience))
+		one := once(ctx, request, patience)
+		pause, again := r.goesOn(ctx, &one)
 		if !again {
 			return r.Result
 		}
@@ -197,7 +201,7 @@ func (r *repetition) repeat(
 }
 
 // goesOn notes what came of an attempt, and reports whether another one is to be made, and after which pause.
-func (r *repetition) goesOn(ctx context.Context, one Result) (pause time.Duration, again bool) {
+func (r *repetition) goesOn(ctx context.Context, one *Result) (pause time.Duration, again bool) {
 	// A late request is not looked at, so that says nothing of what Redis has refused.
 	if one.Err == nil && (one.Reply.Code != script.Late || Code(r.LastFailure) == "") {
 		r.LastFailure = nil
@@ -215,13 +219,13 @@ func (r *repetition) goesOn(ctx context.Context, one Result) (pause time.Duratio
 		return 0, false
 	default:
 		one.Unknown = r.Unknown
-		r.Result = one
+		r.Result = *one
 		return 0, false
 	}
 }
 
 // afterFailure is goesOn after an attempt that has failed.
-func (r *repetition) afterFailure(ctx context.Context, one Result) (pause time.Duration, again bool) {
+func (r *repetition) afterFailure(ctx context.Context, one *Result) (pause time.Duration, again bool) {
 	r.failed(ctx, one)
 	r.Unknown = append(r.Unknown, one.Unknown...)
 	if r.answeredLate() {
@@ -254,7 +258,7 @@ func (r *repetition) answeredLate() bool {
 
 // failed records a failed attempt. If the context ended it, the attempt counts as a failure only if the driver reports another
 // reason, such as a refused connection.
-func (r *Result) failed(ctx context.Context, one Result) {
+func (r *Result) failed(ctx context.Context, one *Result) {
 	r.Err, r.Sent = one.Err, one.Sent
 	err := one.Err
 	if ctx.Err() != nil {

@@ -285,8 +285,8 @@ func TestBoundSaysOneThing(t *testing.T) {
 	for range 300 {
 		caller, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(300))*time.Microsecond)
 		var s bounds
-		b := &bound{}
-		s.begin(caller, b, time.Now().Add(time.Hour))
+		b := &bound{caller: caller, due: time.Now().Add(time.Hour)}
+		s.begin(b)
 		if rand.IntN(2) == 0 {
 			b.Done()
 		}
