@@ -63,7 +63,7 @@ func (l Fair) request(s *driver.Script, token bool, args ...string) script.Reque
 
 // Acquire asks for the lock, and for a place in the line.
 func (l Fair) Acquire(a Acquire) script.Request {
-	request := l.request(FairScripts.Acquire, a.Token, a.numbered(a.args(l.TokenTTL, flag(a.Waiting), Released))...)
+	request := l.request(FairScripts.Acquire, a.Token, a.args(l.TokenTTL, flag(a.Waiting), Released)...)
 	request.Acknowledged = true
 	return request
 }

@@ -65,18 +65,18 @@ type Acquire struct {
 	// From and To are how often the owner holds the lock before and after.
 	From, To int
 	Lease    time.Duration
-	Token    bool // a new fencing token is wanted
-	Writes   bool // only if the owner writes, who wants to read
-	Waiting  bool // if it is refused, it is going to ask again
-	// WaitsLater says that it is going to stand in line if it is refused, though not at once. Only of a [PermitSet].
-	WaitsLater bool
 	// Number is random, and says to stand in line if it is refused: see lua/line.lua.
 	Number string
-	// Scattered says that those who listen may do so at any node of a cluster.
-	Scattered bool
 	// Since is when it was refused first, by the server's clock, in µs; 0: not yet.
 	// Only a latch says so.
-	Since int64
+	Since   int64
+	Token   bool // a new fencing token is wanted
+	Writes  bool // only if the owner writes, who wants to read
+	Waiting bool // if it is refused, it is going to ask again
+	// WaitsLater says that it is going to stand in line if it is refused, though not at once. Only of a [PermitSet].
+	WaitsLater bool
+	// Scattered says that those who listen may do so at any node of a cluster. Only with a Number.
+	Scattered bool
 }
 
 // LongestGrant is how long a grant lasts at most that was not asked for in that moment.
@@ -88,25 +88,20 @@ const PlaceLives = 2 * time.Minute
 // Grant is how long one lasts for who stands in line.
 func (a Acquire) Grant() time.Duration { return min(a.Lease, LongestGrant) }
 
-// args are the arguments of an acquire by an owner, with more behind them, and at last how
-// long the token is kept, if one is wanted.
+// args are the arguments of an acquire by an owner: more behind its own, then how long the token is kept, if one is wanted,
+// and at last what a request for an entry says of itself.
 func (a Acquire) args(tokenTTL time.Duration, more ...string) []string {
 	args := append([]string{millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To)}, more...)
-	if a.Token {
+	switch {
+	case a.Token:
 		args = append(args, millis(tokenTTL))
+	case a.Number != "":
+		args = append(args, "") // in the place of that
+	}
+	if a.Number != "" {
+		args = append(args, a.Number, millis(a.Grant()), flag(a.Scattered))
 	}
 	return args
-}
-
-// numbered adds what an ask says of itself that has a number.
-func (a Acquire) numbered(args []string) []string {
-	if a.Number == "" {
-		return args
-	}
-	if !a.Token {
-		args = append(args, "")
-	}
-	return append(args, a.Number, millis(a.Grant()), flag(a.Scattered))
 }
 
 // Renewal is what a renewal has found.

@@ -46,7 +46,7 @@ func NewMutex(name string) *Mutex {
 // Acquire asks for the lock.
 func (l *Mutex) Acquire(a Acquire) script.Request {
 	return script.Request{
-		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true, Args: a.numbered(a.args(l.TokenTTL)),
+		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true, Args: a.args(l.TokenTTL),
 	}
 }
 

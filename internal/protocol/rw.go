@@ -62,13 +62,13 @@ func (l *Read) keys(owner string, count int, first ...string) []string {
 // Acquire asks for one more read hold, or several.
 func (l *Read) Acquire(a Acquire) script.Request {
 	a.Token = false // a reader has none
-	args := a.args(0, ReadPrefix(l.Name))
+	more := []string{ReadPrefix(l.Name)}
 	if a.Writes { // and stands in no line
-		args, a.Number = append(args, flag(true)), ""
+		more, a.Number = append(more, flag(true)), ""
 	}
 	return script.Request{
 		Script: ReadScripts.Acquire, Keys: l.keys(a.Owner, a.To, l.Name, ReservationKey(l.Name)), Acknowledged: true,
-		Args: a.numbered(args),
+		Args: a.args(0, more...),
 	}
 }
 
@@ -163,7 +163,7 @@ func (l *Write) Acquire(a Acquire) script.Request {
 	}
 	return script.Request{
 		Script: WriteScripts.Acquire, Keys: l.keys(a.Token, l.Name, ReservationKey(l.Name)), Acknowledged: true,
-		Args: a.numbered(a.args(l.TokenTTL, ReadPrefix(l.Name), millis(reserve))),
+		Args: a.args(l.TokenTTL, ReadPrefix(l.Name), millis(reserve)),
 	}
 }
 
