@@ -28,12 +28,11 @@ type Attempt struct {
 	mu sync.Mutex
 	// done is closed when outcome is set; nil if it was when the call returned.
 	done chan struct{}
-	told bool // the driver has told late what came of it; guarded by mu
 	// whenAnswered is called if the driver reports a reply late; nil without a call of WhenAnswered. Guarded by mu.
 	whenAnswered func(Result)
-	// outcome is written under mu if the driver tells it late. Nobody writes it after done
-	// is closed, and nobody reads it before.
-	outcome
+	// outcome is that of an attempt that its caller has not waited for, or that is in doubt; nil as long as it is not known. It is
+	// written under mu if the driver tells it late. Nobody writes it after done is closed, and nobody reads it before.
+	*outcome
 }
 
 // outcome is what came of an attempt, as the driver says.
@@ -103,11 +102,11 @@ func (a *Attempt) noteUnanswered(found outcome) {
 	defer a.mu.Unlock()
 	var failed *driver.Error
 	switch {
-	case a.told:
+	case a.outcome != nil: // the driver has told it by now
 	case errors.As(found.err, &failed) && failed.Pending:
 		a.done = make(chan struct{})
 	default:
-		a.outcome = found
+		a.outcome = &found
 	}
 }
 
@@ -115,7 +114,7 @@ func (a *Attempt) noteUnanswered(found outcome) {
 func (a *Attempt) Tell(raw any, err error) {
 	found := a.read(raw, err)
 	a.mu.Lock()
-	a.outcome, a.told = found, true
+	a.outcome = &found
 	if a.done != nil {
 		close(a.done)
 	}
@@ -159,7 +158,7 @@ func (a *Attempt) answered() (res Result, ok bool) {
 	if a.Pending() || a.err != nil {
 		return res, false
 	}
-	return a.result(&a.outcome), true
+	return a.result(a.outcome), true
 }
 
 // read makes of a driver's answer what it says.
@@ -185,16 +184,17 @@ func (c *Caller) apart(ctx context.Context, r script.Request, timeout time.Durat
 	started := c.config.Tasks.Go(func() {
 		defer close(a.done)
 		c.bounds.begin(&a.bound)
-		a.outcome = c.run(r, a, nil)
-		a.why = c.bounds.finish(&a.bound)
+		found := c.run(r, a, nil)
+		found.why = c.bounds.finish(&a.bound)
+		a.outcome = &found
 	})
 	if !started {
-		a.err = errNotSent
+		a.outcome = &outcome{err: errNotSent}
 		close(a.done)
 	}
 	select {
 	case <-a.done:
-		res = a.result(&a.outcome)
+		res = a.result(a.outcome)
 	case <-ctx.Done():
 		res.Err, res.Sent = context.Cause(ctx), a.sent
 	}
