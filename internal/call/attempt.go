@@ -43,10 +43,9 @@ type outcome struct {
 	why          error // it was given up, if it was
 }
 
-// attempt returns an attempt that ends with ctx, or after patience. The server does nothing with it after timeout.
-func (c *Caller) attempt(ctx context.Context, r script.Request, patience, timeout time.Duration) *Attempt {
-	now, clock := time.Now(), c.clocks.Of(c.Slot(r.Keys[0])) // all keys have one slot
-	sent := mono.Of(now)
+// attempt returns an attempt that begins now. It ends with ctx, or after patience, and the server does nothing with it after timeout.
+func (c *Caller) attempt(ctx context.Context, now time.Time, r script.Request, patience, timeout time.Duration) *Attempt {
+	sent, clock := mono.Of(now), c.clocks.Of(c.Slot(r.Keys[0])) // all keys have one slot
 	return &Attempt{
 		bound: bound{caller: ctx, due: now.Add(patience)},
 		clock: clock, sent: sent, timeout: timeout, limit: clock.Limit(sent, timeout),
@@ -57,21 +56,21 @@ func (c *Caller) attempt(ctx context.Context, r script.Request, patience, timeou
 // cause, or [ErrNoAnswer]. If the attempt may have an effect all the same, it is in
 // [Result.Unknown].
 func (c *Caller) Once(ctx context.Context, r script.Request, timeout time.Duration) Result {
-	return c.once(ctx, r, timeout, timeout, false)
+	return c.once(ctx, time.Now(), r, timeout, timeout, false)
 }
 
 // OnceWithin is Once, but waits for the reply for patience. The request may take effect until timeout is over.
 func (c *Caller) OnceWithin(ctx context.Context, r script.Request, patience, timeout time.Duration) Result {
-	return c.once(ctx, r, patience, timeout, false)
+	return c.once(ctx, time.Now(), r, patience, timeout, false)
 }
 
-// once is OnceWithin. The attempt may end with Config.Closing, too.
-func (c *Caller) once(ctx context.Context, r script.Request, patience, timeout time.Duration, endsAtClosing bool) Result {
+// once is OnceWithin of an attempt that begins now, and that may end with Config.Closing, too.
+func (c *Caller) once(ctx context.Context, now time.Time, r script.Request, patience, timeout time.Duration, endsAtClosing bool) Result {
 	if !c.config.Tasks.Begin() {
 		return Result{Err: lockerr.Closed}
 	}
 	defer c.config.Tasks.End()
-	a := c.attempt(ctx, r, patience, timeout)
+	a := c.attempt(ctx, now, r, patience, timeout)
 	a.bound.endsAtClosing = endsAtClosing
 	c.bounds.begin(&a.bound)
 	found := c.run(r, a, a)
@@ -172,14 +171,14 @@ func (a *Attempt) read(raw any, err error) (found outcome) {
 	return found
 }
 
-// apart sends a request once, on a goroutine of its own: its outcome is known, and
+// apart sends a request once, now, on a goroutine of its own: its outcome is known, and
 // waited for by Close, when nobody waits for the answer any more.
-func (c *Caller) apart(ctx context.Context, r script.Request, timeout time.Duration) (res Result) {
+func (c *Caller) apart(ctx context.Context, now time.Time, r script.Request, timeout time.Duration) (res Result) {
 	patience := timeout
 	if c.replicated(r) {
 		patience += c.config.AckTimeout
 	}
-	a := c.attempt(context.Background(), r, patience, timeout)
+	a := c.attempt(context.Background(), now, r, patience, timeout)
 	a.done = make(chan struct{})
 	started := c.config.Tasks.Go(func() {
 		defer close(a.done)

@@ -123,10 +123,11 @@ func (c *Caller) Do(ctx context.Context, request script.Request, to Reporter) Re
 	if c.replicated(request) { // the driver may not return at once
 		return c.DoApart(ctx, request)
 	}
-	r := c.begin(time.Now(), to)
-	res := r.repeat(ctx, request, c.Once)
+	now := time.Now()
+	r := c.begin(now, to)
+	res := r.repeat(ctx, now, request)
 	if request.Once && res.Has(script.Refused) && len(res.Unknown) > 0 {
-		return r.repeat(ctx, request.Final(), c.Once)
+		return r.repeat(ctx, time.Now(), request.Final())
 	}
 	return res
 }
@@ -140,26 +141,28 @@ func (c *Caller) DoBriefly(
 	if c.replicated(request) {
 		return c.DoApart(bound(), request)
 	}
-	start := time.Now()
-	first := c.once(ctx, request, patience, patience, true)
+	now := time.Now()
+	first := c.once(ctx, now, request, patience, patience, true)
 	if first.Err == nil && !first.Has(script.Late) {
 		return first
 	}
-	r := c.begin(start, to)
+	r := c.begin(now, to)
 	pause, again := r.goesOn(ctx, &first)
 	if !again {
 		return r.Result
 	}
 	ctx = bound()
 	Sleep(ctx, pause)
-	return r.repeat(ctx, request, c.Once)
+	return r.repeat(ctx, time.Now(), request)
 }
 
 // DoApart is Do, but every attempt has a goroutine of its own: what comes of the last one
 // is known as soon as Redis answers, though nobody waits for it any more.
 func (c *Caller) DoApart(ctx context.Context, request script.Request) Result {
-	r := c.begin(time.Now(), nil)
-	return r.repeat(ctx, request, c.apart)
+	now := time.Now()
+	r := c.begin(now, nil)
+	r.apart = true
+	return r.repeat(ctx, now, request)
 }
 
 // replicated reports whether replicas are to acknowledge what a request writes.
@@ -169,29 +172,33 @@ func (c *Caller) replicated(r script.Request) bool { return r.Acknowledged && c.
 type repetition struct {
 	Result // of the attempts so far
 
-	timeout  time.Duration // of the call
+	caller   *Caller
+	apart    bool // each attempt has a goroutine of its own
 	end      time.Time
 	pause    time.Duration // before the next attempt
 	lates    int           // how often in a row the server found it late
 	reporter Reporter
 }
 
-// begin begins the repetition of a call that began at start.
-func (c *Caller) begin(start time.Time, to Reporter) repetition {
-	return repetition{timeout: c.config.Timeout, end: start.Add(c.config.Timeout), pause: firstPause, reporter: to}
+// begin begins a call now.
+func (c *Caller) begin(now time.Time, to Reporter) repetition {
+	return repetition{caller: c, end: now.Add(c.config.Timeout), pause: firstPause, reporter: to}
 }
 
-// repeat makes attempts until there is no need for another one.
-func (r *repetition) repeat(
-	ctx context.Context, request script.Request, once func(context.Context, script.Request, time.Duration) Result,
-) Result {
-	for {
+// repeat makes attempts, the first one now, until there is no need for another one.
+func (r *repetition) repeat(ctx context.Context, now time.Time, request script.Request) Result {
+	for c := r.caller; ; now = time.Now() {
 		if ctx.Err() != nil {
 			r.Err = context.Cause(ctx)
 			return r.Result
 		}
-		patience := min(r.timeout/3, time.Until(r.end)) // the last one may begin late
-		one := once(ctx, request, patience)
+		var one Result
+		patience := min(c.config.Timeout/3, r.end.Sub(now)) // the last one may begin late
+		if r.apart {
+			one = c.apart(ctx, now, request, patience)
+		} else {
+			one = c.once(ctx, now, request, patience, patience, false)
+		}
 		pause, again := r.goesOn(ctx, &one)
 		if !again {
 			return r.Result
