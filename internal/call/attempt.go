@@ -77,7 +77,7 @@ func (c *Caller) once(ctx context.Context, now time.Time, r script.Request, pati
 	found.why = c.bounds.finish(&a.bound)
 	res := a.result(&found)
 	if res.Err != nil && mayHaveRun(found.err) {
-		a.noteUnanswered(found)
+		a.markInDoubt(found)
 		res.Unknown = []*Attempt{a}
 	}
 	return res
@@ -95,8 +95,8 @@ func (a *Attempt) result(found *outcome) Result {
 	return res
 }
 
-// noteUnanswered notes what is known of an attempt that was not answered.
-func (a *Attempt) noteUnanswered(found outcome) {
+// markInDoubt notes what is known of an attempt that was not answered.
+func (a *Attempt) markInDoubt(found outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var failed *driver.Error

@@ -98,7 +98,7 @@ func (s *bounds) begin(b *bound) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.closing && b.endsAtClosing {
-		s.abandon(b, lockerr.Closed)
+		s.cut(b, lockerr.Closed)
 		return
 	}
 	before := s.underWay.Last() // mostly its place is behind that
