@@ -127,6 +127,7 @@ func (c *Caller) Do(ctx context.Context, request script.Request, to Reporter) Re
 	r := c.begin(now, to)
 	res := r.repeat(ctx, now, request)
 	if request.Once && res.Has(script.Refused) && len(res.Unknown) > 0 {
+		r.notFinal = len(res.Unknown)
 		return r.repeat(ctx, time.Now(), request.Final())
 	}
 	return res
@@ -177,6 +178,7 @@ type repetition struct {
 	end      time.Time
 	pause    time.Duration // before the next attempt
 	lates    int           // how often in a row the server found it late
+	notFinal int           // so many of Unknown were sent before [script.Request.Final]: another may have its effect after their refusal
 	reporter Reporter
 }
 
@@ -254,7 +256,7 @@ func (r *repetition) afterFailure(ctx context.Context, one *Result) (pause time.
 // answeredLate reports whether a reply to an attempt that was given up has arrived. If so, it is the call's result.
 func (r *repetition) answeredLate() bool {
 	for i, a := range r.Unknown {
-		if res, ok := a.answered(); ok && res.Reply.Code != script.Late {
+		if res, ok := a.answered(); ok && res.Reply.Code != script.Late && (i >= r.notFinal || res.Reply.Code != script.Refused) {
 			res.Unknown = slices.Delete(r.Unknown, i, i+1)
 			r.Result = res
 			return true

@@ -373,16 +373,21 @@ type slowReader struct {
 	server
 
 	reads []time.Duration
+	codes []script.Code // of the first answers; the others are Done
 }
 
 func (s *slowReader) Eval(ctx context.Context, c driver.Call) (any, error) {
 	s.mu.Lock()
-	read := s.reads[min(len(s.calls), len(s.reads)-1)]
+	n := len(s.calls)
+	read, code := s.reads[min(n, len(s.reads)-1)], script.Done
+	if n < len(s.codes) {
+		code = s.codes[n]
+	}
 	s.calls = append(s.calls, c)
 	s.mu.Unlock()
 	return driver.Run(ctx, c, func() (any, error) {
 		time.Sleep(read)
-		return []any{int64(script.Done), time.Now().UnixMilli()}, nil
+		return []any{int64(code), time.Now().UnixMilli()}, nil
 	})
 }
 
@@ -420,6 +425,28 @@ func TestAnswerThatIsReadLate(t *testing.T) {
 					t.Errorf("after %v", took)
 				}
 			}, 1500*time.Millisecond, time.Minute)
+		})
+	}
+}
+
+// A refusal is not the last word while another attempt of a call without an owner may have its effect, even if it is read late, beside
+// the request that makes it the last word. That another has had its effect is.
+func TestRefusalIsTheLastWord(t *testing.T) {
+	once := request
+	once.Once = true
+	for name, row := range map[string]struct {
+		second time.Duration // when the second answer is read, which says that the call had its effect
+		err    error
+	}{
+		"the effect is not known": {time.Minute, ErrNoAnswer}, "the effect is known": {1500 * time.Millisecond, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			readingSlowly(t, func(t *testing.T, c *Caller, s *slowReader) {
+				s.codes = []script.Code{script.Refused, script.Done, script.Refused}
+				if r := c.Do(t.Context(), once, nil); !errors.Is(r.Err, row.err) || r.Err == nil && !r.Has(script.Done) || s.sent() != 4 {
+					t.Errorf("%+v; %d sent", r, s.sent())
+				}
+			}, 2500*time.Millisecond, row.second, 0, time.Hour)
 		})
 	}
 }

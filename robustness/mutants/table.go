@@ -1700,6 +1700,16 @@ var mutants = []mutant{
 		new: "first",
 	},
 	{
+		name: "a refusal that is read late is the last word", in: "repetition.answeredLate", suite: tests(calls, "TestRefusalIsTheLastWord"),
+		old: "i >= r.notFinal",
+		new: "true",
+	},
+	{
+		name: "a refusal beside an attempt in doubt is the last word", in: "Caller.Do", suite: tests(calls, "TestRefusalIsTheLastWord"),
+		old: "request.Once",
+		new: "false",
+	},
+	{
 		name: "the reason of a connection that could not be made is forgotten", in: "Attempt.result", suite: tests(calls, "TestReasonOfAnAttemptThatIsGivenUp"),
 		old: "res.LastFailure = found.err",
 		new: "",
