@@ -159,7 +159,7 @@ func (l *handle) pass(ctx context.Context, config *lockConfig) error {
 		if len(config.hooks) > 0 {
 			config.Waiter = (*observer)(&Hold{handle: l, hooks: config.hooks})
 		}
-		went, err = l.Pass(ctx, config.Args)
+		went, err = engine.Pass(ctx, &l.Lock, config.Args)
 	}
 	how := report{started, went}
 	if err != nil {

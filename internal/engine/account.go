@@ -4,49 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/binarysem"
 	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/ledger"
 )
-
-// account is what this process knows of one owner at one lock, both sides of it. It comes into being with the owner's first
-// call and goes when nobody needs it.
-type account struct {
-	engine      *Engine
-	name, class string
-	owner       string
-
-	// turn is the right to ask Redis for a change on behalf of this owner at this lock. It is kept until the outcome of the
-	// change is known. So changes come one after another, and an old one cannot undo a newer one.
-	turn binarysem.Sem
-
-	refs atomic.Int32 // calls under way, counts of holds, goroutines
-
-	mu     sync.Mutex // guards what follows, and the sides
-	ledger ledger.Account[*Hold]
-	sides  [2]*side
-	first  side // what sides points to at first
-	// undisclosed says that nobody outside the library knows the owner.
-	undisclosed bool
-	// fewer is closed when a count falls; nil if nobody waits for that.
-	fewer chan struct{}
-	// waiter is that of the acquire that has the turn; nil if none waits in a queue.
-	waiter *waiter
-	// gone is the last acquire that has waited in a queue, and given up; nil if there was none.
-	gone *gone
-	// retries says that tryAgain is going to give back what Redis has refused to take.
-	retries bool
-	// failure is why the last release has failed; nil if it has not.
-	failure error
-}
-
-// accountKey is an owner at a lock.
-type accountKey struct{ name, class, owner string }
-
-func (a *account) key() accountKey { return accountKey{a.name, a.class, a.owner} }
 
 // background runs f on a goroutine of its own, for which the account is kept. It reports false if the client has closed.
 func (a *account) background(f func()) bool {
@@ -158,12 +119,6 @@ func (a *account) refusedSince(then time.Time) error {
 	return last.refusal
 }
 
-// gone is an acquire that has given up: when, and what it was refused with last.
-type gone struct {
-	refusal error
-	at      time.Time
-}
-
 // noteRefusal notes that an acquire gives up that has waited in a queue.
 func (a *account) noteRefusal(refusal error) {
 	a.locked(func() { a.gone = &gone{refusal, time.Now()} })
@@ -190,4 +145,85 @@ func (a *account) openAttempts() (all []*call.Attempt) {
 		all = append(all, s.open...)
 	}
 	return all
+}
+
+// accounts are those of one client. An account is in one of the two maps.
+type accounts struct {
+	mu    sync.Mutex
+	fresh map[int64]*account      // of owners that acquires have made, by number
+	known map[accountKey]*account // of owners that were set by hand
+}
+
+func newAccounts() accounts {
+	return accounts{fresh: map[int64]*account{}, known: map[accountKey]*account{}}
+}
+
+// each calls f with every account, under mu.
+func (s *accounts) each(f func(*account)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.fresh {
+		f(a)
+	}
+	for _, a := range s.known {
+		f(a)
+	}
+}
+
+// add adds an account, of an owner that its call has made if fresh is set. Otherwise it returns the account that there is already, if
+// there is one; nil if the owner belongs to another call.
+func (s *accounts) add(a *account, fresh bool) *account {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !fresh {
+		return s.byHand(a)
+	}
+	s.fresh[numberOf(a.owner)] = a
+	return a
+}
+
+// byHand returns the account of an owner who was set by hand: if there is none, a. It is nil if the owner is another call's
+// own. mu is held.
+func (s *accounts) byHand(a *account) *account {
+	key, number := a.accountKey, numberOf(a.owner)
+	found := s.known[key]
+	if made := s.fresh[number]; made != nil && made.accountKey == key {
+		found = made
+	}
+	switch {
+	case found == nil:
+		found = a
+	case !found.disclosed():
+		return nil
+	default:
+		found.refs.Add(1)
+		if s.fresh[number] == found {
+			delete(s.fresh, number)
+		}
+	}
+	s.known[key] = found
+	return found
+}
+
+// drop drops an account, unless somebody needs it.
+func (s *accounts) drop(a *account) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.refs.Load() > 0 { // somebody has found it meanwhile
+		return
+	}
+	if number := numberOf(a.owner); s.fresh[number] == a {
+		delete(s.fresh, number)
+	} else if s.known[a.accountKey] == a {
+		delete(s.known, a.accountKey)
+	}
+}
+
+// releaseLater gives back in the background what is not handed out, once the turn is free.
+func (a *account) releaseLater() {
+	a.background(func() {
+		if a.takeTurn(a.engine.Life) == nil {
+			a.freeTurn(true)
+		}
+	})
 }

@@ -113,7 +113,7 @@ func (a *acquisition) takeTurn() error {
 		err = a.failure(call.Result{Err: err})
 	case a.stopping.Err() != nil:
 		err = lockerr.Problem(a.lock.Name, "", lockerr.Closed)
-	case !a.claim.fresh && a.engine.retired.has(a.account.key()):
+	case !a.claim.fresh && a.engine.retired.has(a.account.accountKey):
 		err = lockerr.Problem(a.lock.Name, "nobody may lock as this owner: its hold was detached, or MinHold keeps the lock", lockerr.Invalid)
 	}
 	if err != nil {

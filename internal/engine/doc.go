@@ -8,8 +8,9 @@
 //	Engine       one client: what all its locks share
 //	Lock         one lock, or one side of a read-write lock
 //	span         how long a call may take
-//	blockingCall a call that requests a lock until it is granted: an acquisition, or one that leaves no hold
+//	blockingCall a call that requests a lock until it is granted
 //	acquisition  a blockingCall that acquires a hold, for an owner
+//	pass         a blockingCall that has no owner, and leaves no hold
 //	wait         a blockingCall that waits in the queue of this process: it runs the machine of package waiting
 //	mail         what Redis publishes to this client's waiters: a box for each of them
 //	grantChannel one channel of that
@@ -18,6 +19,8 @@
 //	Hold         what was acquired; its caller allocates it
 //	retirement   owners as which nobody may lock
 //	cohort       holds of this process that pass on, or share what was granted once
+//
+// Those that point to one another are declared in state.go, below all other files; methods are in the file that bears the type's name.
 //
 // # The way of one Lock
 //

@@ -238,7 +238,7 @@ func TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown(t *testing.T) {
 func TestAnAccountThatIsFoundIsNotDropped(t *testing.T) {
 	e := newEngine(t)
 	a := e.account(lockOf(e, plain, "x"), claim{owner: e.NewOwner()})
-	here := func() bool { return e.accounts.known[a.key()] == a }
+	here := func() bool { return e.accounts.known[a.accountKey] == a }
 	gone := make(chan struct{})
 	e.accounts.mu.Lock()
 	go func() { defer close(gone); a.unref() }()
@@ -274,7 +274,7 @@ func TestUsersOfAnOwnerFindOneAccount(t *testing.T) {
 					for range 100 {
 						a := e.account(l, claim{owner: first.owner})
 						e.accounts.mu.Lock()
-						if e.accounts.known[a.key()] != a {
+						if e.accounts.known[a.accountKey] != a {
 							t.Errorf("%s: the account was dropped while it was used", name)
 						}
 						e.accounts.mu.Unlock()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -11,6 +12,26 @@ import (
 )
 
 // This file is the whole way of a free lock: one request, and its reply.
+
+// Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since the WaitObserver has, the
+// hold is of no use, and what an attempt may have taken is given back in the background.
+func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) {
+	claim, err := claimFor(ctx, l)
+	if err != nil {
+		return Report{}, err
+	}
+	a := newAcquisition(ctx, l, h, OpAcquire, args, claim)
+	if claim.fresh {
+		return a.report(a.free())
+	}
+	return a.report(a.do((*acquisition).obtain))
+}
+
+// Adopt is Acquire of what another owner holds, in the place of that.
+func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Report, error) {
+	a := newAcquisition(ctx, l, h, "adopt", args, claim{owner: l.Engine.freshOwner(), fresh: true})
+	return a.report(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
+}
 
 // free acquires the lock for a new owner, as most calls do.
 func (a *acquisition) free() error {
@@ -53,11 +74,11 @@ func (a *blockingCall) ask(request protocol.Acquire) call.Result {
 	}
 	ahead, first := a.join(request.Owner)
 	if !first {
-		return a.waitBehind(request, ahead)
+		return waitBehind(a, request, ahead)
 	}
 	if refused || len(a.unknown) > 0 {
 		a.waiter.Done() // Args.Waiter is told before the request
-		return a.waitBehind(request, ahead)
+		return waitBehind(a, request, ahead)
 	}
 	var sent mono.Time
 	if a.hears() {
@@ -65,7 +86,7 @@ func (a *blockingCall) ask(request protocol.Acquire) call.Result {
 	}
 	res := a.askBriefly(request)
 	if !res.Has(script.Done) || len(res.Unknown) > 0 {
-		return a.waitAfter(request, sent, res)
+		return waitAfter(a, request, sent, res)
 	}
 	a.leaveAfter(res)
 	return res

@@ -36,16 +36,6 @@ const (
 // errHandedOver is the outcome of an acquire that was handed the lock.
 var errHandedOver = errors.New("handed over")
 
-// cohort is a run of holds in this process that pass from one to the next, or that share what Redis has granted once.
-type cohort struct {
-	side  *side
-	queue *queue        // that does not ask while the cohort lasts; nil if holds share
-	since mono.Time     // when it was granted
-	until mono.Time     // when nothing is handed over, and nobody joins, any more
-	holds int           // that it has been handed over to
-	after time.Duration // for how long the queue lets others try first
-}
-
 // over reports whether others are to have their turn.
 func (co *cohort) over(now mono.Time) bool {
 	return now > co.until && co.holds >= sliceHolds || now > co.since.Add(longestSlice)

@@ -10,15 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wakeup"
 )
 
-// Observer is told what happens to one hold by itself. It must not block: it runs under a mutex.
-type Observer interface {
-	// Renewed is told of each renewal; err is nil if it was acknowledged.
-	Renewed(err error)
-	// Ended is told, once, why the hold was lost, or that the client has given it back as it closed; after its context has
-	// ended.
-	Ended(why error)
-}
-
 // Unlocking is what an Unlock has come to.
 type Unlocking uint8
 
@@ -32,33 +23,6 @@ const (
 	// PassedOn says that it has passed on inside this process.
 	PassedOn
 )
-
-// Hold is one hold of a lock. Its caller allocates it, and [Lock.Acquire] fills it.
-type Hold struct {
-	ledger.Hold[*Hold]
-
-	// Observer is told what happens to the hold; nil: nobody is. It is set before the acquire.
-	Observer Observer
-
-	side   *side
-	inside within // what its context is derived from, and that from what Lock was called with
-	since  mono.Time
-	token  int64
-	// received says that the hold was handed over to it, or that it has joined others.
-	received bool
-
-	// Guarded by the account's mu, as is ledger.Hold.
-	ended     *ending
-	ctx       context.Context // nil: nobody has asked for it yet
-	cancel    context.CancelCauseFunc
-	whenEnded func() // called when it ends
-}
-
-// ending is how a hold has ended other than by loss.
-type ending struct {
-	sentence string
-	err      error
-}
 
 var (
 	unlocked = &ending{"this hold was unlocked before", lockerr.NotHeld}
@@ -421,7 +385,7 @@ func (h *Hold) Detach() (owner string, err error) {
 	if err != nil {
 		return "", err
 	}
-	e.retired.add(a.key(), keyEnd.Add(retirementTime)) // the turn is still taken: nobody asks as this owner yet
+	e.retired.add(a.accountKey, keyEnd.Add(retirementTime)) // the turn is still taken: nobody asks as this owner yet
 	a.unref()
 	return a.owner, nil
 }

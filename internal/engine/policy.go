@@ -12,8 +12,8 @@ import (
 // longestSleep is the longest sleep of an unlisted waiter between two requests: what a lost message can cost.
 const longestSleep = 3 * time.Second
 
-// policy returns how the call waits for its kind of lock, if a grant message grants it for as long.
-func (a *blockingCall) policy(grant time.Duration) waiting.Policy {
+// policyOf returns how a call waits for its kind of lock, if a grant message grants it for as long.
+func policyOf(a *blockingCall, grant time.Duration) waiting.Policy {
 	l, now, timeout := a.lock, mono.Now(), a.engine.Timeout
 	p := waiting.Policy{
 		Listens: true, Registers: l.Registers,
@@ -28,7 +28,7 @@ func (a *blockingCall) policy(grant time.Duration) waiting.Policy {
 	case l.Line:
 		p.Lists = waiting.IfSubscribed
 	}
-	if p.Lists != waiting.Never && a.beginsWithMessage() {
+	if p.Lists != waiting.Never && beginsWithMessage(a) {
 		p.GrantValid, p.GrantMin = a.engine.watchdog.Trust(now, grant).Sub(now), grant/2
 	}
 	if l.SharesHolds {
@@ -38,15 +38,6 @@ func (a *blockingCall) policy(grant time.Duration) waiting.Policy {
 }
 
 // beginsWithMessage reports whether a hold may begin with a grant message, before Redis has confirmed it.
-func (a *blockingCall) beginsWithMessage() bool {
+func beginsWithMessage(a *blockingCall) bool {
 	return !a.args.Fixed && a.args.Retained() == 0 && !a.lock.Fenced && a.engine.Replicas == 0 && a.engine.MaxHold == 0
-}
-
-// timeLeft is how long the call may still wait.
-func (a *blockingCall) timeLeft() time.Duration {
-	left := a.left()
-	if deadline, ok := a.caller.Deadline(); ok {
-		left = min(left, time.Until(deadline))
-	}
-	return left
 }

@@ -62,7 +62,7 @@ func TestPolicy(t *testing.T) {
 			if want.LongestSleep == 0 {
 				want.LongestSleep = 3 * time.Second
 			}
-			if got := a.policy(protocol.Acquire{Lease: test.args.Lease}.Grant()); got != want {
+			if got := policyOf(&a, protocol.Acquire{Lease: test.args.Lease}.Grant()); got != want {
 				t.Errorf("%s: %+v\nwant %+v", name, got, want)
 			}
 		})
@@ -80,7 +80,7 @@ func TestPolicyOfReaders(t *testing.T) {
 			want time.Duration
 		}{{t.Context(), 0, 2 * time.Millisecond}, {t.Context(), 6 * time.Millisecond, 1500 * time.Microsecond}, {soon, 0, time.Millisecond}} {
 			a := newBlockingCall(test.ctx, lockOf(e, reading, "x"), OpAcquire, Args{Wait: test.wait})
-			if got := a.policy(0).ClosesCohortAt.Sub(mono.Now()); got != test.want {
+			if got := policyOf(&a, 0).ClosesCohortAt.Sub(mono.Now()); got != test.want {
 				t.Errorf("%v, want %v", got, test.want)
 			}
 		}

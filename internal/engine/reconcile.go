@@ -174,15 +174,6 @@ func (a *account) excess() (*side, ledger.Change) {
 	return nil, ledger.Change{}
 }
 
-// releaseLater gives back in the background what is not handed out, once the turn is free.
-func (a *account) releaseLater() {
-	a.background(func() {
-		if a.takeTurn(a.engine.Life) == nil {
-			a.freeTurn(true)
-		}
-	})
-}
-
 // freeTurn frees the turn once nothing that was asked for earlier can take effect any more. Release says to give back before
 // what is not handed out.
 //

@@ -32,10 +32,11 @@ func weightOf(s *side) int { return s.lock.HoldRequests().Weight(watchdog.BatchS
 //
 // While a cluster moves the batch's slot, some of its locks are here and some there, and neither node renews them all: they
 // are renewed one by one.
-func (e *Engine) renew(ctx context.Context, in watchdog.Budget, g group, batch []watchdog.Renewal[*side]) []watchdog.Answer {
+func renew(ctx context.Context, in watchdog.Budget, g group, batch []watchdog.Renewal[*side]) []watchdog.Answer {
+	e := batch[0].Entry.Value.account.engine
 	e.Presence.WriteIfDue(mono.Now())
 	began := mono.Now()
-	answers, err := e.renewTogether(ctx, in, g, batch)
+	answers, err := renewTogether(ctx, in, g, batch)
 	if len(batch) == 1 || !moving(err) {
 		return answers
 	}
@@ -45,7 +46,7 @@ func (e *Engine) renew(ctx context.Context, in watchdog.Budget, g group, batch [
 	var all sync.WaitGroup
 	for i := range batch {
 		all.Go(func() {
-			one, _ := e.renewTogether(ctx, in, g, batch[i:i+1]) // why it failed has been noted
+			one, _ := renewTogether(ctx, in, g, batch[i:i+1]) // why it failed has been noted
 			answers[i] = one[0]
 		})
 	}
@@ -54,10 +55,10 @@ func (e *Engine) renew(ctx context.Context, in watchdog.Budget, g group, batch [
 }
 
 // renewTogether sends one batch as one call. An error is why nothing is known of any.
-func (e *Engine) renewTogether(
+func renewTogether(
 	ctx context.Context, in watchdog.Budget, g group, batch []watchdog.Renewal[*side],
 ) (answers []watchdog.Answer, err error) {
-	all := script.Request{Script: g.script}
+	e, all := batch[0].Entry.Value.account.engine, script.Request{Script: g.script}
 	for _, one := range batch {
 		s := one.Entry.Value
 		s.asked(one.TTL)
@@ -76,15 +77,15 @@ func (e *Engine) renewTogether(
 		}
 	}
 	for _, attempt := range res.Unknown {
-		attempt.WhenAnswered(func(late call.Result) { e.renewedLate(batch, late) })
+		attempt.WhenAnswered(func(late call.Result) { renewedLate(batch, late) })
 	}
 	return answers, err
 }
 
 // renewedLate passes the reply to a renewal that was given up to the watchdog. It ignores a reply that cannot be read.
-func (e *Engine) renewedLate(batch []watchdog.Renewal[*side], res call.Result) {
+func renewedLate(batch []watchdog.Renewal[*side], res call.Result) {
 	if answers, err := readRenewals(batch, res); err == nil {
-		e.watchdog.AnsweredLate(batch, res.Sent, answers)
+		batch[0].Entry.Value.account.engine.watchdog.AnsweredLate(batch, res.Sent, answers)
 	}
 }
 
@@ -113,3 +114,8 @@ func readRenewals(batch []watchdog.Renewal[*side], res call.Result) (answers []w
 	}
 	return answers, nil
 }
+
+// lost and longHeld are called by the watchdog.
+func lost(e *entry, reason watchdog.Reason) { e.Value.lose(e, reason == watchdog.NotHeld) }
+
+func longHeld(e *entry) { e.Value.listen(e) }

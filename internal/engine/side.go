@@ -9,31 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wakeup"
-	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
-
-// side is one of the counts of an account. Its fields are guarded by the account's mu.
-type side struct {
-	ledger.Side[*Hold]
-
-	account *account
-	lock    *Lock
-	// entry is watched from the first hold of a run to the last. Each run has its own entry, so news of an older run can be
-	// told from news of this one.
-	entry      *entry
-	firstEntry entry // what entry points to at first
-	// open are attempts that were not answered, and may have their effect yet. What they may do, the ledger knows.
-	open         []*call.Attempt
-	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
-	failing      error                // how the last renewal failed; nil if it was acknowledged
-	overslept    bool                 // the run's deadline passed because the host was suspended
-	unconfirmed  bool                 // the run has begun with a message, and Redis has not been asked since
-	cohort       *cohort              // in which the hold passes on, or has several; nil if it has not, so far
-}
-
-// entry is what the watchdog has of a run of holds.
-type entry = watchdog.Entry[*side]
 
 // other is the other side of the lock, on which the owner may hold it, too; nil if it never has.
 func (s *side) other() *side { return s.account.sides[1-s.lock.Side] }
@@ -133,11 +109,6 @@ func (s *side) overdue() bool {
 	s.overslept = s.account.engine.watchdog.Overslept(s.entry)
 	return true
 }
-
-// lost and longHeld are called by the watchdog.
-func lost(e *entry, reason watchdog.Reason) { e.Value.lose(e, reason == watchdog.NotHeld) }
-
-func longHeld(e *entry) { e.Value.listen(e) }
 
 // lose ends every hold of the side, once. entry says which run the news is of; nil means the present one.
 func (s *side) lose(entry *entry, notHeld bool) {

@@ -29,7 +29,7 @@ type wait struct {
 }
 
 // newWait returns the wait of a call, without its machine.
-func (a *blockingCall) newWait(request protocol.Acquire) *wait {
+func newWait(a *blockingCall, request protocol.Acquire) *wait {
 	w := &wait{blockingCall: a, request: request}
 	if a.lock.Line {
 		w.box = newBox()
@@ -38,16 +38,16 @@ func (a *blockingCall) newWait(request protocol.Acquire) *wait {
 }
 
 // waitBehind waits behind other waiters of this process. A waiter with none ahead sends its request at once.
-func (a *blockingCall) waitBehind(request protocol.Acquire, ahead int) call.Result {
-	w := a.newWait(request)
-	w.m, w.ahead = waiting.New(a.policy(request.Grant()), a.last != nil), ahead
+func waitBehind(a *blockingCall, request protocol.Acquire, ahead int) call.Result {
+	w := newWait(a, request)
+	w.m, w.ahead = waiting.New(policyOf(a, request.Grant()), a.last != nil), ahead
 	return w.run(nil)
 }
 
 // waitAfter waits after a first request that was not granted. A request with an ID was sent at the time sent.
-func (a *blockingCall) waitAfter(request protocol.Acquire, sent mono.Time, res call.Result) call.Result {
-	w := a.newWait(request)
-	w.m = waiting.Begun(a.policy(request.Grant()), a.last != nil, request.Number, sent)
+func waitAfter(a *blockingCall, request protocol.Acquire, sent mono.Time, res call.Result) call.Result {
+	w := newWait(a, request)
+	w.m = waiting.Begun(policyOf(a, request.Grant()), a.last != nil, request.Number, sent)
 	if request.Number != "" {
 		a.engine.mail.expect(w.box, request.Number)
 	}

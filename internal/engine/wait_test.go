@@ -23,8 +23,8 @@ func TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale(t *testing.T) {
 			3_600_000:     protocol.PlaceLives,
 			math.MaxInt64: protocol.PlaceLives,
 		} {
-			w := (&blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}).newWait(protocol.Acquire{})
-			w.m = waiting.Begun(w.policy(0), false, "id", 0)
+			w := newWait(&blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}, protocol.Acquire{})
+			w.m = waiting.Begun(policyOf(w.blockingCall, 0), false, "id", 0)
 			refused := call.Result{Reply: script.Reply{Code: script.Refused, Rest: []any{"an owner", int64(1000), hint, int64(0), int64(0)}}}
 			if do := w.m.On(0, w.wasRefused(refused), waiting.Lore{}); !do.Remember || time.Duration(w.m.Until()) != want {
 				t.Errorf("after a hint of %d ms it sleeps for %v, want %v", hint, time.Duration(w.m.Until()), want)
@@ -49,8 +49,8 @@ func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
 		if _, first := e.queues.Join(&a.waiter, l.queueFor(""), nil, a.started); !first {
 			t.Fatal("the queue is not empty")
 		}
-		w := a.newWait(protocol.Acquire{})
-		w.m = waiting.Begun(w.policy(time.Second), false, "id", mono.Now())
+		w := newWait(a, protocol.Acquire{})
+		w.m = waiting.Begun(policyOf(w.blockingCall, time.Second), false, "id", mono.Now())
 		e.mail.expect(w.box, "id")
 		func() {
 			defer func() {

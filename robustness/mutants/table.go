@@ -138,7 +138,7 @@ var mutants = []mutant{
 		new: "e.deadline = 1",
 	},
 	{
-		name: "trust: a renewal takes effect after the hold is lost", in: "Engine.renewTogether", suite: tests(hold, "TestLateRenewalsDoNotOutliveTrust"),
+		name: "trust: a renewal takes effect after the hold is lost", in: "renewTogether", suite: tests(hold, "TestLateRenewalsDoNotOutliveTrust"),
 		old: "min(in.Left, e.Timeout)",
 		new: "10*e.Timeout",
 	},
@@ -235,7 +235,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "acquire: one that has just come fails with the one before", in: "blockingCall.policy", suite: tests(hold, "TestWaitersFailTogether"),
+		name: "acquire: one that has just come fails with the one before", in: "policyOf", suite: tests(hold, "TestWaitersFailTogether"),
 		old: "timeout / 2",
 		new: "0",
 	},
@@ -1013,7 +1013,7 @@ var mutants = []mutant{
 		new: "return !a.engine.queues.HasWaiters(l.queueFor(\"\"))",
 	},
 	{
-		name: "permit line: who waits outside leaves its reservation", in: "blockingCall.policy", suite: tests(line, "TestPermitLineOfOneOutside"),
+		name: "permit line: who waits outside leaves its reservation", in: "policyOf", suite: tests(line, "TestPermitLineOfOneOutside"),
 		old: "l.Registers",
 		new: "false",
 	},
@@ -1313,7 +1313,7 @@ var mutants = []mutant{
 		new: "a.lease",
 	},
 	{
-		name: "line: a hold begins with what is left of a grant", in: "blockingCall.policy", suite: tests(line, "TestLineR6_AnOldAsk"),
+		name: "line: a hold begins with what is left of a grant", in: "policyOf", suite: tests(line, "TestLineR6_AnOldAsk"),
 		old: "grant/2",
 		new: "-time.Hour",
 	},
@@ -1497,8 +1497,8 @@ var mutants = []mutant{
 		new: "and #ARGV - 5 or 0",
 	},
 	{
-		name: "semaphore: what a cancelled caller took stays taken", in: "blockingCall.passed", suite: tests(permits, "TestCancelledSemaphoreCallersTakeNothing"),
-		old: "a.undo(unsafe)",
+		name: "semaphore: what a cancelled caller took stays taken", in: "pass.concluded", suite: tests(permits, "TestCancelledSemaphoreCallersTakeNothing"),
+		old: "p.undo(unsafe)",
 		new: "",
 	},
 	{
