@@ -264,7 +264,7 @@ func (a *acquisition) obtain() call.Result {
 // wanted is what Redis is asked for.
 func (a *acquisition) wanted() protocol.Acquire {
 	return protocol.Acquire{
-		Owner: a.account.owner, From: a.change.From, To: a.change.To, Lease: a.lease, Token: a.wantsToken(),
+		Owner: a.account.owner, From: a.change.From, To: a.change.To, Lease: a.lease, Token: a.lock.Fenced && a.wantsToken(),
 	}
 }
 
@@ -286,12 +286,9 @@ func (a *acquisition) adopt(owner, shown string) call.Result {
 	return res
 }
 
-// wantsToken reports whether a fencing token is to be taken: one for each run of holds, or the inner one of two would make the
+// wantsToken reports whether a fenced lock is to take a token: one for each run of holds, or the inner one of two would make the
 // outer one's too old.
 func (a *acquisition) wantsToken() bool {
-	if !a.lock.Fenced {
-		return false
-	}
 	a.account.mu.Lock()
 	defer a.account.mu.Unlock()
 	return a.change.From == 0 || a.side.Token == 0
@@ -357,8 +354,8 @@ func (a *acquisition) granted(res call.Result) error {
 	if ch.From == 0 {
 		s.Token = 0
 	}
-	if token, found := res.Reply.Number(0); found && a.lock.Fenced && token > 0 {
-		s.Token = token
+	if a.lock.Fenced {
+		s.noteToken(res.Reply)
 	}
 	if a.claim.fresh || a.grant > 0 {
 		s.Learned(now, a.keyLives())

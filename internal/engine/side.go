@@ -31,6 +31,13 @@ func (s *side) answered(ttl time.Duration, known bool) {
 	s.Answered(mono.Now(), ttl)
 }
 
+// noteToken notes the fencing token of a grant, if it has one. mu is held.
+func (s *side) noteToken(granted script.Reply) {
+	if token, found := granted.Number(0); found && token > 0 {
+		s.Token = token
+	}
+}
+
 // confirm notes how many counts stand in Redis now. mu is held.
 func (s *side) confirm(count int) {
 	if s.Confirm(count) {
