@@ -20,6 +20,7 @@ BUILT_ALONE   := $(filter-out . $(ADAPTERS) cmd/holdfast,$(PUBLISHED))
 SERVERS       := redis-6.0 redis-7.0 redis-8.0 valkey-8.0 valkey-8.1
 EVERYTHING    := github.com/holdfast-go/holdfast/...
 # The packages that test/kit is for: those under fake time compute on one processor, the others mostly wait.
+# `go test ./PACKAGE` runs any package, from the root; only where it runs in a whole run is said here.
 FAKE_TIME     := hold owner handover line fair rw permits multi stress scale
 REAL_TIME     := scripts servers topology rights neighbours docs
 TESTS         := $(FAKE_TIME:%=test/%) $(REAL_TIME:%=test/%)

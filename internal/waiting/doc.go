@@ -15,7 +15,8 @@
 //	                  Grant, Retry
 //
 //	HoldingBack, instead of Due, while others go first:  ──Timer, Grant──▶ Due
-//	from every state but Requesting:  ──Received──▶ HandedOff,  ──Ended──▶ Over
+//	Head leads to Asleep or Over, too, by what the head before has learnt
+//	from Behind, HoldingBack, Due and Asleep:  ──Received──▶ HandedOff,  ──Ended──▶ Over
 //
 //	Behind       other waiters of this process are first, or a holder here may hand its hold off
 //	HoldingBack  at the head of its queue and about to try, but others go first for a moment
@@ -43,7 +44,9 @@
 //
 // # Events
 //
-// An event that is not listed for a state changes nothing. TestTable compares the list with the machine.
+// An event that is not listed for a state changes nothing. TestTable compares the list with the machine. After a reply or a failure
+// a waiter subscribes to the release channel if it is unlisted or Beside (Listen), and leaves it otherwise (Unlisten): a Transient
+// failure is shown for a listed waiter, Moving and the reply to a plain request for an unlisted one.
 //
 //	event     state        if                                              then         do
 //
@@ -134,10 +137,12 @@
 //
 // A wait begins in one of three ways:
 //
-//   - The call joins its queue behind others. [New] makes the wait, and Head is its first event.
+//   - The call joins its queue behind others. [New] makes the wait, and Head is mostly its first event.
 //   - The call was refused before it joined the queue. It goes on as above, and [New] is told that Redis has replied.
 //   - The call was first in its queue, and sent a request with the try slot taken. If it was not granted the lock, [Begun] makes
 //     the wait, and the outcome of that request is its first event.
+//
+// So the first request of a call is not the machine's: `ask` in the engine's free.go sends it. A rule about sending belongs there, too.
 //
 // The select has these cases. In other states the channel is nil.
 //
@@ -154,8 +159,8 @@
 // waits, which may panic. When it has taken the try slot, it checks whether a hold was handed off to it before; if so, it frees
 // the slot and reports Received. Otherwise it reports what is in the box, and then Slot.
 //
-// To send a request [WithID], the runner draws an ID, calls [Wait.Sent], and has messages for that ID put into the box, all before
-// the first attempt. The outcome is Acquired, Refused, Rejected or Failed. Only a request needs a context that Wait and Close end.
+// To send a request [WithID], the runner draws an ID, calls [Wait.Sent], and registers its box for that ID, all before the first
+// attempt. It subscribes to the grant channel before its first sleep. The outcome is Acquired, Refused, Rejected or Failed. Only a request needs a context that Wait and Close end.
 //
 // The box holds one message. A grant in it is replaced by another grant only, and a message for a request in Do.Forget is removed.
 // A grant is put in if it has the whole ID of a request. Other messages have the first half of an ID; the box gets them with the
@@ -166,7 +171,8 @@
 //
 //	Granted    the hold begins: with a grant of the request that was sent at Wait.GrantSent, or with the last reply if that is zero
 //	HandedOff  the hold was received
-//	Over       the last reply or failure; the failure of the head before, if ShareFailure came with Head; after Ended, the cause
+//	Over       the last reply or failure; the failure of the head before, if ShareFailure came with Head; after Ended, the cause,
+//	           unless a hold was handed off before the waiter left the queue
 //
 // [Wait.LeaveDue] reports in every state, also after a panic, whether the account has to remove the waiter from Redis. If a call
 // waits twice, because a hold of the owner's other side was in its way, a leave is due if one of the waits says so.

@@ -23,8 +23,8 @@ type (
 		// Retry is the longest time until the next request; below 0 if the lock does not expire. A waiter that polls puts its
 		// pause in here.
 		Retry time.Duration
-		// Listed reports whether the waiter has an entry on the waitlist, New whether that was just added, and Beside whether
-		// a release may be published on the release channel all the same.
+		// Listed reports whether Redis can grant the lock to the request by a message: it has an ID and an entry. New reports
+		// whether the entry was just added, and Beside whether a release may be published on the release channel all the same.
 		Listed, New, Beside bool
 	}
 	// Rejected is a reply that ends the call, such as a changed count.

@@ -8,8 +8,8 @@ import (
 
 // This file has what each event does, with the rule behind it.
 
-// await handles what a waiter waits for before its next request.
-func (w *Wait) await(now mono.Time, e Event, lore Lore) Do {
+// betweenRequests handles what a waiter waits for before its next request.
+func (w *Wait) betweenRequests(now mono.Time, e Event, lore Lore) Do {
 	switch e := e.(type) {
 	case Head:
 		if w.state == Behind {

@@ -93,7 +93,7 @@ func (w *Wait) On(now mono.Time, e Event, lore Lore) Do {
 		case Grant:
 			return w.grant(now, e, lore)
 		default:
-			return w.await(now, e, lore)
+			return w.betweenRequests(now, e, lore)
 		}
 	default:
 		return Do{}

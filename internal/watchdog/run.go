@@ -25,7 +25,7 @@ func (d *Watchdog[V, G]) run() {
 func (d *Watchdog[V, G]) look() {
 	due := d.collect()
 	for _, e := range due.lost {
-		d.config.Lost(e, Unanswered)
+		d.config.Lost(e, DeadlinePassed)
 	}
 	for _, e := range due.longHeld {
 		d.config.LongHeld(e)

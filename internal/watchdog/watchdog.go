@@ -27,8 +27,8 @@ const (
 type Reason int
 
 const (
-	// Unanswered says that its deadline passed without an acknowledged renewal.
-	Unanswered Reason = iota + 1
+	// DeadlinePassed says that its deadline has passed: it was not renewed in time, or not to be renewed.
+	DeadlinePassed Reason = iota + 1
 	// NotHeld says that the server said that the owner does not hold the lock.
 	NotHeld
 )

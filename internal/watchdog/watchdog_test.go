@@ -206,7 +206,7 @@ func TestUnansweredRenewalsEndAtTheDeadline(t *testing.T) {
 		watch(d, "a", 0, 30*time.Second, true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		want := []string{"29.698s a: " + fmt.Sprint(Unanswered)}
+		want := []string{"29.698s a: " + fmt.Sprint(DeadlinePassed)}
 		if !slices.Equal(s.lost, want) {
 			t.Fatalf("lost %v, want %v", s.lost, want)
 		}
@@ -315,7 +315,7 @@ func TestS11_S12_SilentGroupDelaysNoOther(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		for _, line := range s.lost {
-			if line != "29.698s dead: "+fmt.Sprint(Unanswered) {
+			if line != "29.698s dead: "+fmt.Sprint(DeadlinePassed) {
 				t.Fatalf("lost %s", line)
 			}
 		}
@@ -593,7 +593,7 @@ func TestLateAnswer(t *testing.T) {
 		}
 		time.Sleep(7 * time.Second)
 		synctest.Wait()
-		if want := []string{"13.908s a: " + fmt.Sprint(Unanswered)}; !slices.Equal(s.lost, want) {
+		if want := []string{"13.908s a: " + fmt.Sprint(DeadlinePassed)}; !slices.Equal(s.lost, want) {
 			t.Errorf("lost %q, want %q", s.lost, want)
 		}
 		late(d, e, mono.Now(), Held)

@@ -1984,7 +1984,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "wait: a wake-up does not wake", in: "Wait.await", suite: tests(waiting, "TestSearchQueue"),
+		name: "wait: a wake-up does not wake", in: "Wait.betweenRequests", suite: tests(waiting, "TestSearchQueue"),
 		old: "if w.state == Asleep {\n\t\t\treturn w.want(now, lore)",
 		new: "if w.state == Behind {\n\t\t\treturn w.want(now, lore)",
 	},

@@ -131,11 +131,11 @@ func (a *arena) tally() string {
 	if a.together {
 		return fmt.Sprintf("at most %d at once", most(a.spans))
 	}
-	return fmt.Sprintf("%13s", text.Count(a.handOvers(), "hand-over"))
+	return fmt.Sprintf("%13s", text.Count(a.changes(), "change"))
 }
 
-// handOvers counts how often the lock went from one actor to another.
-func (a *arena) handOvers() (n int) {
+// changes counts how often the lock went from one actor to another.
+func (a *arena) changes() (n int) {
 	for i := 1; i < len(a.spans); i++ {
 		if a.spans[i].actor != a.spans[i-1].actor {
 			n++

@@ -71,7 +71,7 @@ func (s *show) bothAtOnce() {
 	s.pointf("%d transfers, %d or more by each clerk, %d overlaps.", n, slices.Min(stays), found)
 	s.measuredf("Multi-lock: %d transfers in both orders, %d overlaps.", n, found)
 	promise(found == 0, "%d pairs of transfers overlap", found)
-	promise(a.handOvers() > 0, "the locks never went from one clerk to another")
+	promise(a.changes() > 0, "the locks never went from one clerk to another")
 }
 
 // allOrNothing asks for two locks of which one is held.

@@ -43,11 +43,11 @@ func (s *show) contention() {
 		func(c *holdfast.Client, _ int) holdfast.Locker { return c.NewMutex(name) })
 	s.enact(a)
 	n, found := len(a.spans), clashes(a.spans, everybody)
-	s.pointf("%d stays, %d hand-overs between workers, %d overlaps. Waiters do not poll: each release is "+
-		"announced, and the next one has the lock at once.", n, a.handOvers(), found)
+	s.pointf("%d stays, %d changes of holder, %d overlaps. Waiters do not poll: a release grants "+
+		"the lock to the next one at once.", n, a.changes(), found)
 	s.measuredf("Contention: %d stays by %d workers, %d overlaps.", n, workers, found)
 	promise(found == 0, "%d pairs of stays overlap", found)
-	promise(a.handOvers() > 0, "the lock never went from one worker to another")
+	promise(a.changes() > 0, "the lock never went from one worker to another")
 }
 
 // reentrancy locks twice as one owner, and reads after each step what stands in
