@@ -45,6 +45,8 @@
 //     looks for a spare connection, and calls use that. A spare connection in doubt is closed, and another one is looked for.
 //   - proven: each probe of a proof was answered within a second, by a primary. They are well again, and the spare connection is
 //     closed when the calls on it have ended.
+//   - unnamed, behind Sentinel: they are proven, but no Sentinel has named their server as the primary since the search began. Calls
+//     use them, and the doubt stays.
 //
 // A doubt ends with an answer, never because time has passed. A proof begins with each search, and once a second while calls use the
 // spare connection. A probe is a script without effect, which a replica refuses; a server before Redis 7.0 is asked with WAIT for no
@@ -66,8 +68,9 @@
 // the program has wrapped the client. A listener that connects at that time also uses the new client, which is closed as a spare
 // connection is, or with the listener's connection. While the new client and the program's client use different servers, the
 // connections of the program's client are not proven: a former primary stays a primary for about ten seconds after an ordered
-// failover. The program's own commands go where rueidis sends them, so set Sentinel.Dialer.KeepAlive to a second and
-// ConnWriteTimeout to two.
+// failover. If no Sentinel answers in time, they are asked again, once a second while there are calls, and no call waits for that;
+// until one answers, a proof leaves the connections unnamed. If the program has wrapped the client, a proof alone makes them well.
+// The program's own commands go where rueidis sends them, so set Sentinel.Dialer.KeepAlive to a second and ConnWriteTimeout to two.
 //
 // On a cluster, slots are in doubt in the same way, and each node has a separate spare connection. A proof of a slot sends 16 probes
 // to the node to which the client would send calls for the slot. A call for a slot in doubt starts a proof of that slot. Any other
@@ -84,7 +87,9 @@
 //     are not asked again.
 //   - the proof, of the only server or of a slot. It ends after a second.
 //   - the keeper of each spare connection. It waits for the proof, sets a timer for the next one, and closes the connection. It
-//     ends with the proof; the timer fires for the last time two seconds after the last call.
+//     ends with the proof; the timer fires for the last time two seconds after the last call. It also asks the Sentinels again.
+//   - the verifier of connections that are unnamed. A call starts it, once a second at most. It asks the Sentinels, and ends after half
+//     a second; or it becomes the keeper of the new client.
 //
 // If the program closes the client, the probes fail, and the goroutines end as above.
 //

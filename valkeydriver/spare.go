@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/driver/driverkit"
 )
 
-// spareIdle is the pause between proofs while there is a spare. A spare that no call has used in that time is closed. Tests
-// change it.
+// spareIdle is the pause between proofs while there is a spare, and between questions to the Sentinels after a proof. A spare that no
+// call has used in that time is closed. Tests change it.
 var spareIdle = time.Second
 
 const (
@@ -35,13 +35,13 @@ const (
 )
 
 // spare replaces the client's own connections while these are in doubt. It is a connection of the blocking pool or, behind
-// Sentinel, a new client.
+// Sentinel, a new client. Without either, the client's own connections are unnamed, and calls use them.
 type spare struct {
-	conn  valkey.CoreClient // one of the next two
+	conn  valkey.CoreClient // one of the next two; nil: unnamed
 	taken valkey.DedicatedClient
 	fresh valkey.Client
 	known []string     // the addresses of the servers that the client used then
-	used  atomic.Bool  // since keep has last looked
+	used  atomic.Bool  // since keep has last looked; unnamed: verify runs, or did less than spareIdle ago
 	refs  atomic.Int64 // one for the node that refers to it, and one for each call under way
 	ended sync.Once
 }
@@ -69,11 +69,12 @@ func (s *spare) release() {
 // end closes the spare. Calls under way end with an error.
 func (s *spare) end() {
 	s.ended.Do(func() {
-		if s.fresh != nil {
+		switch {
+		case s.fresh != nil:
 			go s.fresh.Close()
-			return
+		case s.taken != nil:
+			go end(s.taken) // within a second or so
 		}
-		go end(s.taken) // within a second or so
 	})
 }
 
@@ -112,6 +113,11 @@ func (n *node) borrow() *spare {
 	case moved(n.driver.client, s.known): // such as after a failover
 		n.retire(s, nil)
 		return nil
+	case s.conn == nil:
+		if !s.used.Swap(true) {
+			go n.verify(s) // ends by sentinelsLimit
+		}
+		return nil
 	case s.borrow():
 		return s
 	}
@@ -148,7 +154,7 @@ func (n *node) reserve() *spare {
 		}
 		n.search()
 	}
-	if s := n.spare.Load(); s != nil && s != none && s.borrow() {
+	if s := n.spare.Load(); s != nil && s.conn != nil && s.borrow() {
 		return s
 	}
 	return nil
@@ -174,9 +180,8 @@ func (n *node) search() {
 	fresh := <-named
 	if conn == nil && fresh == nil {
 		n.failed = time.Now()
-		if n.install(none); endsDoubt(<-proven) {
-			n.retire(none, nil)
-		}
+		n.install(none)
+		n.conclude(none, known, <-proven)
 		return
 	}
 	s := newSpare(conn, fresh, known)
@@ -191,11 +196,16 @@ func (n *node) install(s *spare) {
 	}
 }
 
-// retire replaces a spare by next, which may be none or nil. Calls under way on it go on.
-func (n *node) retire(s, next *spare) {
-	if n.spare.CompareAndSwap(s, next) && s != none {
+// retire replaces a spare by next, which may be none or nil. Calls under way on it go on. It reports false if the spare has been
+// replaced already, such as by a search after a newer doubt.
+func (n *node) retire(s, next *spare) bool {
+	if !n.spare.CompareAndSwap(s, next) {
+		return false
+	}
+	if s != none {
 		s.release()
 	}
+	return true
 }
 
 // giveUp drops a spare that is in doubt. Calls under way on it fail.
@@ -205,23 +215,64 @@ func (n *node) giveUp(s *spare) {
 	}
 }
 
-// keep waits for a proof. It retires the spare if the client's own connections are proven, or if the client is closed; otherwise it
-// starts the next proof after spareIdle. A spare that no call has used in that time is retired, and the doubt stays.
+// keep waits for a proof. If that does not make calls use the client's own connections, it starts the next one after spareIdle. A
+// spare that no call has used in that time is retired, and the doubt stays.
 func (n *node) keep(s *spare, proven <-chan error) {
-	err := <-proven
-	if errors.Is(err, valkey.ErrClosing) || err == nil && !s.isElsewhere(n.driver.client) {
-		n.retire(s, nil)
+	if n.conclude(s, s.known, <-proven) {
 		return
 	}
 	time.AfterFunc(spareIdle, func() {
 		switch {
 		case n.spare.Load() != s:
 		case s.used.Swap(false):
-			n.keep(s, n.askOwn())
+			n.keep(n.askAgain(s), n.askOwn())
 		default:
 			n.retire(s, none)
 		}
 	})
+}
+
+// conclude retires a spare if a proof with this result makes calls use the client's own connections again, and reports whether it
+// does. The doubt stays if a Sentinel could name another primary, and none has answered: a former primary answers like a primary
+// until a Sentinel makes it a replica.
+func (n *node) conclude(s *spare, known []string, result error) bool {
+	if !endsDoubt(result) || result == nil && s.isElsewhere(n.driver.client) {
+		return false
+	}
+	var next *spare
+	if _, asks := n.sentinelOption(); asks && s.fresh == nil && result == nil {
+		next = newSpare(nil, nil, known)
+	}
+	n.retire(s, next)
+	return true
+}
+
+// verify asks the Sentinels which server is the primary while the client's own connections are unnamed. If none answers, the first
+// call after spareIdle asks again.
+func (n *node) verify(s *spare) {
+	if next := n.askAgain(s); next != s {
+		n.keep(next, n.askOwn())
+		return
+	}
+	time.AfterFunc(spareIdle, func() { s.used.Store(false) })
+}
+
+// askAgain asks the Sentinels which server is the primary, unless one has answered already. It returns the spare to keep: a new
+// client of that primary, or s.
+func (n *node) askAgain(s *spare) *spare {
+	if s.fresh != nil {
+		return s
+	}
+	fresh := n.askSentinels()
+	if fresh == nil {
+		return s
+	}
+	next := newSpare(nil, fresh, s.known)
+	if !n.retire(s, next) {
+		next.release()
+		return s
+	}
+	return next
 }
 
 // endsDoubt reports whether calls use the client's own connections again after a proof with this result. They also do when the

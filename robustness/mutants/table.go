@@ -2231,6 +2231,20 @@ var mutants = []mutant{
 		new: "false",
 	},
 
+	// Adapters.
+	{
+		name: "rueidis: a proof ends a doubt that no Sentinel has", in: "rueidisdriver.node.conclude",
+		suite: tests("rueidisdriver", "TestFormerPrimaryIsNotProven", "TestSentinelEndsDoubt"),
+		old:   "asks && s.fresh == nil",
+		new:   "asks && false",
+	},
+	{
+		name: "rueidis: a doubt is ended by the answer to an older one", in: "rueidisdriver.node.retire",
+		suite: tests("rueidisdriver", "TestNewerDoubtStays"),
+		old:   "!n.spare.CompareAndSwap(s, next)",
+		new:   "n.spare.Swap(next) == nil",
+	},
+
 	// Rights of users.
 	{
 		name: "rights: a name with a star is a pattern", in: "Exactly", suite: tests(rights, "TestUserOfNames"),
