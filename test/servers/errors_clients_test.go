@@ -93,7 +93,8 @@ func (t *transcript) String() string {
 }
 
 // openAt makes a driver of each adapter for a place, and returns what closes its client. good is a server that any client can use.
-// valkeydriver is made of rueidisdriver.
+// valkeydriver is made of rueidisdriver. rueidis has one connection for calls: it would make further ones by chance, and one that it is
+// making when it is closed stays and works on.
 var openAt = map[string]func(t *testing.T, to place, good string) (d driver.Driver, closeClient func()){
 	"go-redis": func(t *testing.T, to place, _ string) (driver.Driver, func()) {
 		t.Helper()
@@ -106,7 +107,7 @@ var openAt = map[string]func(t *testing.T, to place, good string) (d driver.Driv
 		t.Helper()
 		d := detour{good: good, to: to}
 		client, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: []string{to.addr}, Password: to.password, ForceSingleClient: !to.cluster, DialCtxFn: d.dial,
+			InitAddress: []string{to.addr}, Password: to.password, ForceSingleClient: !to.cluster, DialCtxFn: d.dial, PipelineMultiplex: -1,
 		})
 		kit.OK(t, err)
 		d.end(client)
