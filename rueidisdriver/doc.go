@@ -69,7 +69,8 @@
 // connection is, or with the listener's connection. While the new client and the program's client use different servers, the
 // connections of the program's client are not proven: a former primary stays a primary for about ten seconds after an ordered
 // failover. If no Sentinel answers in time, they are asked again, once a second while there are calls, and no call waits for that;
-// until one answers, a proof leaves the connections unnamed. If the program has wrapped the client, a proof alone makes them well.
+// until one answers, a proof leaves the connections unnamed. If the program has wrapped the client, a proof alone makes them well. If
+// SendToReplicas is set, the other servers that the client uses must also show that they are replicas.
 // The program's own commands go where rueidis sends them, so set Sentinel.Dialer.KeepAlive to a second and ConnWriteTimeout to two.
 //
 // On a cluster, slots are in doubt in the same way, and each node has a separate spare connection. A proof of a slot sends 16 probes

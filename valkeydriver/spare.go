@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,9 +79,24 @@ func (s *spare) end() {
 	})
 }
 
-// isElsewhere reports whether the Sentinels name another primary than the one that a client uses.
+// isElsewhere reports whether the Sentinels name another primary than the one that a client uses. If SendToReplicas is set, a client
+// uses several servers, and does not say which one is its primary: those that are not named must be replicas.
 func (s *spare) isElsewhere(client valkey.Client) bool {
-	return s.fresh != nil && moved(client, addresses(s.fresh))
+	if s.fresh == nil {
+		return false
+	}
+	named := addresses(s.fresh)
+	if moved(client, named) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), findLimit)
+	defer cancel()
+	for addr, server := range client.Nodes() {
+		if !slices.Contains(named, addr) && !errors.Is(isPrimary(ctx, server, ""), errReplica) {
+			return true
+		}
+	}
+	return false
 }
 
 // errGivenUp is the error of a call on a spare connection that was closed meanwhile.

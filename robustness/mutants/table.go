@@ -2239,6 +2239,12 @@ var mutants = []mutant{
 		new:   "asks && false",
 	},
 	{
+		name: "rueidis: a former primary passes for the replica beside it", in: "rueidisdriver.spare.isElsewhere",
+		suite: tests("rueidisdriver", "TestFormerPrimaryBesideNewOne"),
+		old:   "!slices.Contains(named, addr)",
+		new:   "!slices.Contains(named, addr) && ctx == nil",
+	},
+	{
 		name: "rueidis: a doubt is ended by the answer to an older one", in: "rueidisdriver.node.retire",
 		suite: tests("rueidisdriver", "TestNewerDoubtStays"),
 		old:   "!n.spare.CompareAndSwap(s, next)",
