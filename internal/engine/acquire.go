@@ -256,9 +256,13 @@ func (a *acquisition) fitLease() error {
 
 // obtain asks once, or until the lock is acquired.
 func (a *acquisition) obtain() call.Result {
-	args := a.wanted()
-	args.Writes, args.Waiting = a.nesting != nil, a.change.From == 0 && !a.args.OneTry
-	return a.ask(args)
+	request := a.wanted()
+	request.Writes, request.Waiting = a.nesting != nil, a.change.From == 0 && !a.args.OneTry
+	res, wait := a.ask(&request)
+	if wait != nil {
+		return wait.run()
+	}
+	return res
 }
 
 // wanted is what Redis is asked for.

@@ -59,37 +59,38 @@ func (a *acquisition) free() error {
 	return a.conclude(a.obtain())
 }
 
-// ask sends a request, and waits in the queue of this process if it is refused.
-func (a *blockingCall) ask(request protocol.Acquire) call.Result {
+// ask sends a request. If the call has to wait in the queue of this process, it returns the wait instead of a result: the caller runs it,
+// so that a goroutine that waits does not keep the stack of its first request.
+func (a *blockingCall) ask(request *protocol.Acquire) (call.Result, *wait) {
 	refused := false
 	if !request.Waiting || a.triesFirst() {
-		res := a.tryAlone(&request)
+		res := a.tryAlone(request)
 		refused = res.Has(script.Refused)
 		if !request.Waiting || !refused && !moving(res.Why()) {
-			return res
+			return res, nil
 		}
 		if a.stopping.Err() != nil {
-			return call.Result{Err: lockerr.Closed}
+			return call.Result{Err: lockerr.Closed}, nil
 		}
 	}
 	ahead, first := a.join(request.Owner)
 	if !first {
-		return waitBehind(a, request, ahead)
+		return call.Result{}, waitBehind(a, request, ahead)
 	}
 	if refused || len(a.unknown) > 0 {
 		a.waiter.Done() // Args.Waiter is told before the request
-		return waitBehind(a, request, ahead)
+		return call.Result{}, waitBehind(a, request, ahead)
 	}
 	var sent mono.Time
 	if a.hears() {
-		sent = a.number(&request)
+		sent = a.number(request)
 	}
-	res := a.askBriefly(request)
+	res := a.askBriefly(*request)
 	if !res.Has(script.Done) || len(res.Unknown) > 0 {
-		return waitAfter(a, request, sent, res)
+		return call.Result{}, waitAfter(a, request, sent, res)
 	}
 	a.leaveAfter(res)
-	return res
+	return res, nil
 }
 
 // join joins the queue of an owner. If first is set, nobody here is in the way, and no request was sent for the queue.

@@ -35,7 +35,10 @@ func Pass(ctx context.Context, l *Lock, args Args) (Report, error) {
 			p.undo(false)
 		}
 	}()
-	res := p.ask(protocol.Acquire{Waiting: !args.OneTry})
+	res, wait := p.ask(&protocol.Acquire{Waiting: !args.OneTry})
+	if wait != nil {
+		res = wait.run()
+	}
 	returned = true
 	return Report{HadToWait: p.hadToWait}, p.concluded(res)
 }

@@ -29,36 +29,39 @@ type wait struct {
 }
 
 // newWait returns the wait of a call, without its machine.
-func newWait(a *blockingCall, request protocol.Acquire) *wait {
-	w := &wait{blockingCall: a, request: request}
+func newWait(a *blockingCall, request *protocol.Acquire) *wait {
+	w := &wait{blockingCall: a, request: *request}
 	if a.lock.Line {
 		w.box = newBox()
 	}
 	return w
 }
 
-// waitBehind waits behind other waiters of this process. A waiter with none ahead sends its request at once.
-func waitBehind(a *blockingCall, request protocol.Acquire, ahead int) call.Result {
+// waitBehind returns a wait behind other waiters of this process. A waiter with none ahead sends its request at once.
+func waitBehind(a *blockingCall, request *protocol.Acquire, ahead int) *wait {
 	w := newWait(a, request)
 	w.m, w.ahead = waiting.New(policyOf(a, request.Grant()), a.last != nil), ahead
-	return w.run(nil)
+	return w
 }
 
-// waitAfter waits after a first request that was not granted. A request with an ID was sent at the time sent.
-func waitAfter(a *blockingCall, request protocol.Acquire, sent mono.Time, res call.Result) call.Result {
+// waitAfter returns the wait after a first request that was not granted. A request with an ID was sent at the time sent.
+func waitAfter(a *blockingCall, request *protocol.Acquire, sent mono.Time, res call.Result) *wait {
 	w := newWait(a, request)
-	w.m = waiting.Begun(policyOf(a, request.Grant()), a.last != nil, request.Number, sent)
+	w.m, w.res = waiting.Begun(policyOf(a, request.Grant()), a.last != nil, request.Number, sent), res
 	if request.Number != "" {
 		a.engine.mail.expect(w.box, request.Number)
 	}
-	return w.run(w.outcome(a.caller, res))
+	return w
 }
 
-// run waits until the call ends. The first event is nil if the wait does not begin with a request.
-func (w *wait) run(e waiting.Event) call.Result {
+// run waits until the call ends.
+func (w *wait) run() call.Result {
 	w.setWaiter(&w.waiter)
 	defer w.leave()
-	if e == nil {
+	var e waiting.Event
+	if w.m.State() == waiting.Requesting {
+		e = w.outcome(w.caller, w.res)
+	} else {
 		e = w.await()
 	}
 	for {

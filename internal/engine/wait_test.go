@@ -23,14 +23,18 @@ func TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale(t *testing.T) {
 			3_600_000:     protocol.PlaceLives,
 			math.MaxInt64: protocol.PlaceLives,
 		} {
-			w := newWait(&blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}, protocol.Acquire{})
+			w := newWait(&blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}, &protocol.Acquire{})
 			w.m = waiting.Begun(policyOf(w.blockingCall, 0), false, "id", 0)
-			refused := call.Result{Reply: script.Reply{Code: script.Refused, Rest: []any{"an owner", int64(1000), hint, int64(0), int64(0)}}}
-			if do := w.m.On(0, w.wasRefused(refused), waiting.Lore{}); !do.Remember || time.Duration(w.m.Until()) != want {
+			if do := w.m.On(0, w.wasRefused(refused(hint)), waiting.Lore{}); !do.Remember || time.Duration(w.m.Until()) != want {
 				t.Errorf("after a hint of %d ms it sleeps for %v, want %v", hint, time.Duration(w.m.Until()), want)
 			}
 		}
 	})
+}
+
+// refused returns the refusal of a waiter that gets an entry, and is to send its next request in so many milliseconds.
+func refused(hint int64) call.Result {
+	return call.Result{Reply: script.Reply{Code: script.Refused, Rest: []any{"an owner", int64(1000), hint, int64(0), int64(0)}}}
 }
 
 // panicking is a WaitObserver that panics.
@@ -49,16 +53,14 @@ func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
 		if _, first := e.queues.Join(&a.waiter, l.queueFor(""), nil, a.started); !first {
 			t.Fatal("the queue is not empty")
 		}
-		w := newWait(a, protocol.Acquire{})
-		w.m = waiting.Begun(policyOf(w.blockingCall, time.Second), false, "id", mono.Now())
-		e.mail.expect(w.box, "id")
+		w := waitAfter(a, &protocol.Acquire{Lease: time.Second, Number: "id"}, mono.Now(), refused(1000))
 		func() {
 			defer func() {
 				if told := recover(); told != "told" {
 					t.Errorf("panicked with %v", told)
 				}
 			}()
-			w.run(waiting.Refused{Retry: time.Second, Listed: true, New: true})
+			w.run()
 		}()
 		if n := len(e.mail.requests); n > 0 || !e.queues.Idle() || !w.leaveDue {
 			t.Errorf("%d requests are expected; the queue is idle: %v; a leave is due: %v", n, e.queues.Idle(), w.leaveDue)
