@@ -132,9 +132,9 @@ func (l *handle) acquire(ctx context.Context, from Owner, config *lockConfig) (*
 			h.one.Observer, config.Waiter = (*observer)(h), (*observer)(h)
 		}
 		if from == (Owner{}) {
-			went, err = l.Acquire(ctx, &h.one, config.Args)
+			went, err = l.Acquire(ctx, &h.one, &config.Args)
 		} else {
-			went, err = l.Adopt(ctx, &h.one, from.text, from.shown(), config.Args)
+			went, err = l.Adopt(ctx, &h.one, from.text, from.shown(), &config.Args)
 		}
 	}
 	how := report{started, went}
@@ -159,7 +159,7 @@ func (l *handle) pass(ctx context.Context, config *lockConfig) error {
 		if len(config.hooks) > 0 {
 			config.Waiter = (*observer)(&Hold{handle: l, hooks: config.hooks})
 		}
-		went, err = engine.Pass(ctx, &l.Lock, config.Args)
+		went, err = engine.Pass(ctx, &l.Lock, &config.Args)
 	}
 	how := report{started, went}
 	if err != nil {

@@ -44,7 +44,7 @@ type outcome struct {
 }
 
 // attempt returns an attempt that begins now. It ends with ctx, or after patience, and the server does nothing with it after timeout.
-func (c *Caller) attempt(ctx context.Context, now time.Time, r script.Request, patience, timeout time.Duration) *Attempt {
+func (c *Caller) attempt(ctx context.Context, now time.Time, r *script.Request, patience, timeout time.Duration) *Attempt {
 	sent, clock := mono.Of(now), c.clocks.Of(c.Slot(r.Keys[0])) // all keys have one slot
 	return &Attempt{
 		bound: bound{caller: ctx, due: now.Add(patience)},
@@ -56,16 +56,18 @@ func (c *Caller) attempt(ctx context.Context, now time.Time, r script.Request, p
 // cause, or [ErrNoAnswer]. If the attempt may have an effect all the same, it is in
 // [Result.Unknown].
 func (c *Caller) Once(ctx context.Context, r script.Request, timeout time.Duration) Result {
-	return c.once(ctx, time.Now(), r, timeout, timeout, false)
+	return c.once(ctx, time.Now(), &r, timeout, timeout, false)
 }
 
 // OnceWithin is Once, but waits for the reply for patience. The request may take effect until timeout is over.
 func (c *Caller) OnceWithin(ctx context.Context, r script.Request, patience, timeout time.Duration) Result {
-	return c.once(ctx, time.Now(), r, patience, timeout, false)
+	return c.once(ctx, time.Now(), &r, patience, timeout, false)
 }
 
 // once is OnceWithin of an attempt that begins now, and that may end with Config.Closing, too.
-func (c *Caller) once(ctx context.Context, now time.Time, r script.Request, patience, timeout time.Duration, endsAtClosing bool) Result {
+func (c *Caller) once(
+	ctx context.Context, now time.Time, r *script.Request, patience, timeout time.Duration, endsAtClosing bool,
+) (res Result) {
 	if !c.config.Tasks.Begin() {
 		return Result{Err: lockerr.Closed}
 	}
@@ -75,7 +77,7 @@ func (c *Caller) once(ctx context.Context, now time.Time, r script.Request, pati
 	c.bounds.begin(&a.bound)
 	found := c.run(r, a, a)
 	found.why = c.bounds.finish(&a.bound)
-	res := a.result(&found)
+	res = a.result(&found)
 	if res.Err != nil && mayHaveRun(found.err) {
 		a.markInDoubt(found)
 		res.Unknown = []*Attempt{a}
@@ -175,15 +177,15 @@ func (a *Attempt) read(raw any, err error) (found outcome) {
 // waited for by Close, when nobody waits for the answer any more.
 func (c *Caller) apart(ctx context.Context, now time.Time, r script.Request, timeout time.Duration) (res Result) {
 	patience := timeout
-	if c.replicated(r) {
+	if c.replicated(&r) {
 		patience += c.config.AckTimeout
 	}
-	a := c.attempt(context.Background(), now, r, patience, timeout)
+	a := c.attempt(context.Background(), now, &r, patience, timeout)
 	a.done = make(chan struct{})
 	started := c.config.Tasks.Go(func() {
 		defer close(a.done)
 		c.bounds.begin(&a.bound)
-		found := c.run(r, a, nil)
+		found := c.run(&r, a, nil)
 		found.why = c.bounds.finish(&a.bound)
 		a.outcome = &found
 	})
@@ -205,7 +207,7 @@ func (c *Caller) apart(ctx context.Context, now time.Time, r script.Request, tim
 }
 
 // run has the driver make an attempt. Late is told what comes of one that is given up.
-func (c *Caller) run(r script.Request, a *Attempt, late driver.Late) outcome {
+func (c *Caller) run(r *script.Request, a *Attempt, late driver.Late) outcome {
 	publish, err := c.publish.command(&a.bound, c)
 	if err != nil {
 		return outcome{err: err}

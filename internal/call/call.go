@@ -120,17 +120,17 @@ type Reporter interface{ Failing(why error) }
 // acknowledge the request. What comes of an attempt that is given up because ctx ends is
 // known if the driver tells. The reporter may be nil.
 func (c *Caller) Do(ctx context.Context, request script.Request, to Reporter) Result {
-	if c.replicated(request) { // the driver may not return at once
+	if c.replicated(&request) { // the driver may not return at once
 		return c.DoApart(ctx, request)
 	}
 	now := time.Now()
 	r := c.begin(now, to)
-	res := r.repeat(ctx, now, request)
-	if request.Once && res.Has(script.Refused) && len(res.Unknown) > 0 {
-		r.notFinal = len(res.Unknown)
-		return r.repeat(ctx, time.Now(), request.Final())
+	r.repeat(ctx, now, &request)
+	if request.Once && r.Has(script.Refused) && len(r.Unknown) > 0 {
+		r.notFinal, request = len(r.Unknown), request.Final()
+		r.repeat(ctx, time.Now(), &request)
 	}
-	return res
+	return r.Result
 }
 
 // DoBriefly is Do without a context for the whole call, if one attempt is enough, as mostly. That
@@ -138,23 +138,29 @@ func (c *Caller) Do(ctx context.Context, request script.Request, to Reporter) Re
 // need for bound, which returns the context for the others.
 func (c *Caller) DoBriefly(
 	ctx context.Context, patience time.Duration, bound func() context.Context, request script.Request, to Reporter,
-) Result {
-	if c.replicated(request) {
+) (res Result) {
+	if c.replicated(&request) {
 		return c.DoApart(bound(), request)
 	}
 	now := time.Now()
-	first := c.once(ctx, now, request, patience, patience, true)
-	if first.Err == nil && !first.Has(script.Late) {
-		return first
+	res = c.once(ctx, now, &request, patience, patience, true)
+	if res.Err != nil || res.Has(script.Late) {
+		c.doAgain(ctx, now, bound, &request, to, &res)
 	}
+	return res
+}
+
+// doAgain goes on with a call that began at now, and whose first attempt was in vain. The result is replaced.
+func (c *Caller) doAgain(
+	ctx context.Context, now time.Time, bound func() context.Context, request *script.Request, to Reporter, res *Result,
+) {
 	r := c.begin(now, to)
-	pause, again := r.goesOn(ctx, &first)
-	if !again {
-		return r.Result
+	if pause, again := r.goesOn(ctx, res); again {
+		ctx = bound()
+		Sleep(ctx, pause)
+		r.repeat(ctx, time.Now(), request)
 	}
-	ctx = bound()
-	Sleep(ctx, pause)
-	return r.repeat(ctx, time.Now(), request)
+	*res = r.Result
 }
 
 // DoApart is Do, but every attempt has a goroutine of its own: what comes of the last one
@@ -163,11 +169,12 @@ func (c *Caller) DoApart(ctx context.Context, request script.Request) Result {
 	now := time.Now()
 	r := c.begin(now, nil)
 	r.apart = true
-	return r.repeat(ctx, now, request)
+	r.repeat(ctx, now, &request)
+	return r.Result
 }
 
 // replicated reports whether replicas are to acknowledge what a request writes.
-func (c *Caller) replicated(r script.Request) bool { return r.Acknowledged && c.config.Replicas > 0 }
+func (c *Caller) replicated(r *script.Request) bool { return r.Acknowledged && c.config.Replicas > 0 }
 
 // repetition is a call that is sent until it is answered.
 type repetition struct {
@@ -188,22 +195,22 @@ func (c *Caller) begin(now time.Time, to Reporter) repetition {
 }
 
 // repeat makes attempts, the first one now, until there is no need for another one.
-func (r *repetition) repeat(ctx context.Context, now time.Time, request script.Request) Result {
+func (r *repetition) repeat(ctx context.Context, now time.Time, request *script.Request) {
 	for c := r.caller; ; now = time.Now() {
 		if ctx.Err() != nil {
 			r.Err = context.Cause(ctx)
-			return r.Result
+			return
 		}
 		var one Result
 		patience := min(c.config.Timeout/3, r.end.Sub(now)) // the last one may begin late
 		if r.apart {
-			one = c.apart(ctx, now, request, patience)
+			one = c.apart(ctx, now, *request, patience)
 		} else {
 			one = c.once(ctx, now, request, patience, patience, false)
 		}
 		pause, again := r.goesOn(ctx, &one)
 		if !again {
-			return r.Result
+			return
 		}
 		Sleep(ctx, pause)
 	}

@@ -30,9 +30,9 @@ type acquisition struct {
 // shares reports whether the hold may join others, or be joined.
 func (a *acquisition) shares() bool { return a.taker != nil && a.lock.SharesHolds }
 
-func newAcquisition(ctx context.Context, l *Lock, h *Hold, op string, args Args, claim claim) *acquisition {
-	h.prepare(ctx, l, &args)
-	a := &acquisition{blockingCall: newBlockingCall(ctx, l, op, args), hold: h, claim: claim}
+func newAcquisition(ctx context.Context, l *Lock, h *Hold, op string, args *Args) *acquisition {
+	h.prepare(ctx, l, args)
+	a := &acquisition{blockingCall: newBlockingCall(ctx, l, op, args), hold: h}
 	a.lease = max(args.Lease, args.Retained())
 	return a
 }
@@ -63,7 +63,8 @@ func (a *acquisition) do(obtain func(*acquisition) call.Result) error {
 		return err
 	}
 	a.asking = true
-	return a.conclude(a.run(obtain))
+	res := a.run(obtain)
+	return a.conclude(&res)
 }
 
 // end ends what the call has begun.
@@ -104,13 +105,13 @@ func (a *acquisition) takeTurn() error {
 		a.last = a.account.refusedSince(a.started) // there may be no time left to ask
 		if err != nil {
 			a.noteBusy()
-			return a.failure(call.Result{Err: err})
+			return a.failure(&call.Result{Err: err})
 		}
 	}
 	err := a.claim.err() // again: the hold may have ended since, and its owner be another's
 	switch {
 	case err != nil:
-		err = a.failure(call.Result{Err: err})
+		err = a.failure(&call.Result{Err: err})
 	case a.stopping.Err() != nil:
 		err = lockerr.Problem(a.lock.Name, "", lockerr.Closed)
 	case !a.claim.fresh && a.engine.retired.has(a.account.accountKey):
@@ -149,7 +150,7 @@ func (a *acquisition) run(obtain func(*acquisition) call.Result) (res call.Resul
 }
 
 // changed is why an acquire found another count than was thought: what it was to be nested in is lost.
-func (a *acquisition) changed(res call.Result) error {
+func (a *acquisition) changed(res *call.Result) error {
 	if found, known := protocol.FoundCount(res.Reply); a.nesting != nil && known && found == a.change.From {
 		// Its own side is as it was thought: the writer is missing.
 		a.nesting.Value.lose(a.nesting, true)
@@ -255,12 +256,11 @@ func (a *acquisition) fitLease() error {
 }
 
 // obtain asks once, or until the lock is acquired.
-func (a *acquisition) obtain() call.Result {
+func (a *acquisition) obtain() (res call.Result) {
 	request := a.wanted()
-	request.Writes, request.Waiting = a.nesting != nil, a.change.From == 0 && !a.args.OneTry
 	res, wait := a.ask(&request)
 	if wait != nil {
-		return wait.run()
+		res = *wait.run()
 	}
 	return res
 }
@@ -269,6 +269,7 @@ func (a *acquisition) obtain() call.Result {
 func (a *acquisition) wanted() protocol.Acquire {
 	return protocol.Acquire{
 		Owner: a.account.owner, From: a.change.From, To: a.change.To, Lease: a.lease, Token: a.lock.Fenced && a.wantsToken(),
+		Writes: a.nesting != nil, Waiting: a.change.From == 0 && !a.args.OneTry,
 	}
 }
 
@@ -278,7 +279,7 @@ func (a *acquisition) adopt(owner, shown string) call.Result {
 	a.asked()
 	res := a.engine.Calls.Do(a.bound(), l.HoldRequests().Adopt(a.wanted(), owner), nil)
 	a.unknown = res.Unknown
-	a.answered(res)
+	a.answered(&res)
 	l.Recheck() // one of them may be who held it
 	switch {
 	case res.Err != nil:
@@ -299,7 +300,7 @@ func (a *acquisition) wantsToken() bool {
 }
 
 // conclude turns the last answer into the caller's result. The turn is taken; it is freed, or passed on.
-func (a *acquisition) conclude(res call.Result) error {
+func (a *acquisition) conclude(res *call.Result) error {
 	a.asking = false
 	if res.Has(script.Done) {
 		return a.granted(res)
@@ -340,7 +341,7 @@ func (a *acquisition) keepOpen() {
 
 // granted makes the hold, or says why the grant cannot be trusted, and has it released in the background. The turn is taken;
 // it is freed, or passed on.
-func (a *acquisition) granted(res call.Result) error {
+func (a *acquisition) granted(res *call.Result) error {
 	s, e, h, ch := a.side, a.engine, a.hold, a.change
 	now := mono.Now()
 	lifetime, lease := a.lock.HoldRequests().Lifetime(res.Reply), cmp.Or(a.grant, a.lease)
@@ -409,11 +410,11 @@ func (a *acquisition) keyLives() time.Duration {
 }
 
 // untrusted says why a grant is not handed out. mu is held.
-func (a *acquisition) untrusted(res call.Result, deadline, now mono.Time) error {
+func (a *acquisition) untrusted(res *call.Result, deadline, now mono.Time) error {
 	s, e := a.side, a.engine
 	switch {
 	case res.Acknowledged < e.Replicas:
-		return e.notReplicated(a.lock.Name, res)
+		return e.notReplicated(a.lock.Name, res.Acknowledged)
 	case e.Closing.Err() != nil:
 		return lockerr.Problem(a.lock.Name, "", lockerr.Closed)
 	case s.Lost() != nil:

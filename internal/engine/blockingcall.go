@@ -42,8 +42,8 @@ type blockingCall struct {
 	leaveDue bool
 }
 
-func newBlockingCall(ctx context.Context, l *Lock, op string, args Args) blockingCall {
-	b := blockingCall{span: span{started: time.Now(), limit: args.Wait, caller: ctx}, lock: l, engine: l.Engine, args: args, op: op}
+func newBlockingCall(ctx context.Context, l *Lock, op string, args *Args) blockingCall {
+	b := blockingCall{span: span{started: time.Now(), limit: args.Wait, caller: ctx}, lock: l, engine: l.Engine, args: *args, op: op}
 	if args.OneTry {
 		b.limit = l.Engine.Timeout + l.Engine.AckTimeout
 	}
@@ -71,7 +71,7 @@ func (a *blockingCall) whyWaiting() error {
 }
 
 // askBriefly sends a request, without bound if the first attempt is answered.
-func (a *blockingCall) askBriefly(request protocol.Acquire) call.Result {
+func (a *blockingCall) askBriefly(request *protocol.Acquire) (res call.Result) {
 	patience := min(a.engine.Timeout/3, a.left())
 	if patience <= 0 {
 		return call.Result{Err: ErrWaitOver}
@@ -81,8 +81,8 @@ func (a *blockingCall) askBriefly(request protocol.Acquire) call.Result {
 		ctx = a.bounded
 	}
 	a.asked()
-	res := a.engine.Calls.DoBriefly(ctx, patience, a.bound, a.lock.Requests.Acquire(request), &a.waiter)
-	a.answered(res)
+	res = a.engine.Calls.DoBriefly(ctx, patience, a.bound, a.lock.Requests.Acquire(*request), &a.waiter)
+	a.answered(&res)
 	return res
 }
 
@@ -94,7 +94,7 @@ func (a *blockingCall) asked() {
 	}
 }
 
-func (a *blockingCall) answered(res call.Result) {
+func (a *blockingCall) answered(res *call.Result) {
 	if a.known != nil {
 		a.known.answered(a.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
 	}
@@ -111,7 +111,7 @@ func (a *blockingCall) hears() bool { return a.lock.Line && a.engine.mail.reache
 
 // leaveAfter leaves the queue after a reply that ends the wait. If the lock was granted and may be handed off, the waiters behind wait
 // for that instead of sending requests.
-func (a *blockingCall) leaveAfter(res call.Result) {
+func (a *blockingCall) leaveAfter(res *call.Result) {
 	var holder waitqueue.Holder
 	if a.taker != nil && res.Has(script.Done) {
 		holder = &a.account.first
@@ -124,7 +124,7 @@ func (a *blockingCall) leaveAfter(res call.Result) {
 }
 
 // keepSlot keeps the try slot until the outcome of the last attempt is known, if that was given up. It reports whether it does.
-func (a *blockingCall) keepSlot(res call.Result) bool {
+func (a *blockingCall) keepSlot(res *call.Result) bool {
 	n := len(res.Unknown)
 	if n == 0 || !res.Unknown[n-1].Pending() {
 		return false
@@ -145,7 +145,7 @@ type failure struct{ why error }
 func (f *failure) Error() string { return f.why.Error() }
 
 // refusal is the error for an answer that says no.
-func (a *blockingCall) refusal(res call.Result) error {
+func (a *blockingCall) refusal(res *call.Result) error {
 	if a.lock.Refusal != nil {
 		return a.lock.Refusal(res.Reply)
 	}
@@ -154,17 +154,17 @@ func (a *blockingCall) refusal(res call.Result) error {
 }
 
 // failure is the error for a call that ended without an answer.
-func (a *blockingCall) failure(res call.Result) error {
+func (a *blockingCall) failure(res *call.Result) error {
 	err := res.Err
 	switch {
 	case EndedByCaller(a.caller): // else it is that of several locks, of which this is one
-		return a.engine.Errors.WithReason(ContextError(a.caller, a.lock.Name), a.lastKnown(&res))
+		return a.engine.Errors.WithReason(ContextError(a.caller, a.lock.Name), a.lastKnown(res))
 	case errors.Is(err, lockerr.Closed) || a.stopping.Err() != nil:
 		return lockerr.Problem(a.lock.Name, "", lockerr.Closed)
 	case errors.Is(err, lockerr.NotHeld) || errors.Is(err, lockerr.Invalid) || errors.Is(err, lockerr.Reentrant):
 		return err // a loss matches NotHeld, too
 	case errors.Is(err, ErrWaitOver) && a.last != nil:
-		return a.lastKnown(&res)
+		return a.lastKnown(res)
 	}
 	return a.backendError(res.Why())
 }

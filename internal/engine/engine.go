@@ -108,8 +108,8 @@ func leftBy(accounts []*account) (first error) {
 }
 
 // notReplicated is the error for a grant that too few replicas have.
-func (e *Engine) notReplicated(name string, res call.Result) error {
-	return lockerr.Problem(name, fmt.Sprintf("%d of %d acknowledged it in time", res.Acknowledged, e.Replicas), lockerr.NotReplicated)
+func (e *Engine) notReplicated(name string, acknowledged int) error {
+	return lockerr.Problem(name, fmt.Sprintf("%d of %d acknowledged it in time", acknowledged, e.Replicas), lockerr.NotReplicated)
 }
 
 // beyondMaxHold is the error for a lease that reaches beyond what MaxHold allows.

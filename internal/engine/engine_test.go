@@ -34,7 +34,7 @@ func lockOf(e *Engine, traits *Traits, name string) *Lock {
 func acquire(ctx context.Context, t *testing.T, l *Lock) *Hold {
 	t.Helper()
 	h := new(Hold)
-	if _, err := l.Acquire(ctx, h, Args{Lease: l.Engine.Lease}); err != nil {
+	if _, err := l.Acquire(ctx, h, &Args{Lease: l.Engine.Lease}); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -132,7 +132,7 @@ func TestNothingRemainsOfADroppedHold(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine) {
 		for i := range 1000 {
 			l := lockOf(e, handing, strconv.Itoa(i))
-			if _, err := l.Acquire(t.Context(), new(Hold), Args{Lease: 5 * time.Millisecond, Fixed: true, OneTry: true}); err != nil {
+			if _, err := l.Acquire(t.Context(), new(Hold), &Args{Lease: 5 * time.Millisecond, Fixed: true, OneTry: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -216,7 +216,7 @@ func TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown(t *testing.T) {
 					outer.Owner()
 				}
 				byHand := WithOwner(t.Context(), outer.side.account.owner, nil) // as it stands in Redis
-				switch _, err := l.Acquire(byHand, inner, Args{Lease: e.Lease}); {
+				switch _, err := l.Acquire(byHand, inner, &Args{Lease: e.Lease}); {
 				case row.foreign && !errors.Is(err, lockerr.Invalid):
 					t.Errorf("another call's owner: %v", err)
 				case !row.foreign && err != nil:

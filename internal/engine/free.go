@@ -15,21 +15,22 @@ import (
 
 // Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since the WaitObserver has, the
 // hold is of no use, and what an attempt may have taken is given back in the background.
-func (l *Lock) Acquire(ctx context.Context, h *Hold, args Args) (Report, error) {
-	claim, err := claimFor(ctx, l)
-	if err != nil {
+func (l *Lock) Acquire(ctx context.Context, h *Hold, args *Args) (Report, error) {
+	a := newAcquisition(ctx, l, h, OpAcquire, args)
+	var err error
+	if a.claim, err = claimFor(ctx, l); err != nil {
 		return Report{}, err
 	}
-	a := newAcquisition(ctx, l, h, OpAcquire, args, claim)
-	if claim.fresh {
+	if a.claim.fresh {
 		return a.report(a.free())
 	}
 	return a.report(a.do((*acquisition).obtain))
 }
 
 // Adopt is Acquire of what another owner holds, in the place of that.
-func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args Args) (Report, error) {
-	a := newAcquisition(ctx, l, h, "adopt", args, claim{owner: l.Engine.freshOwner(), fresh: true})
+func (l *Lock) Adopt(ctx context.Context, h *Hold, owner, shown string, args *Args) (Report, error) {
+	a := newAcquisition(ctx, l, h, "adopt", args)
+	a.claim = claim{owner: l.Engine.freshOwner(), fresh: true}
 	return a.report(a.do(func(a *acquisition) call.Result { return a.adopt(owner, shown) }))
 }
 
@@ -56,15 +57,20 @@ func (a *acquisition) free() error {
 	a.account.mu.Lock()
 	a.change, _, _ = a.side.Next()
 	a.account.mu.Unlock()
-	return a.conclude(a.obtain())
+	request := a.wanted()
+	res, wait := a.ask(&request)
+	if wait != nil {
+		return a.conclude(wait.run())
+	}
+	return a.conclude(&res)
 }
 
 // ask sends a request. If the call has to wait in the queue of this process, it returns the wait instead of a result: the caller runs it,
 // so that a goroutine that waits does not keep the stack of its first request.
-func (a *blockingCall) ask(request *protocol.Acquire) (call.Result, *wait) {
+func (a *blockingCall) ask(request *protocol.Acquire) (res call.Result, w *wait) {
 	refused := false
 	if !request.Waiting || a.triesFirst() {
-		res := a.tryAlone(request)
+		res = a.tryAlone(request)
 		refused = res.Has(script.Refused)
 		if !request.Waiting || !refused && !moving(res.Why()) {
 			return res, nil
@@ -75,21 +81,21 @@ func (a *blockingCall) ask(request *protocol.Acquire) (call.Result, *wait) {
 	}
 	ahead, first := a.join(request.Owner)
 	if !first {
-		return call.Result{}, waitBehind(a, request, ahead)
+		return res, waitBehind(a, request, ahead)
 	}
 	if refused || len(a.unknown) > 0 {
 		a.waiter.Done() // Args.Waiter is told before the request
-		return call.Result{}, waitBehind(a, request, ahead)
+		return res, waitBehind(a, request, ahead)
 	}
 	var sent mono.Time
 	if a.hears() {
 		sent = a.number(request)
 	}
-	res := a.askBriefly(*request)
+	res = a.askBriefly(request)
 	if !res.Has(script.Done) || len(res.Unknown) > 0 {
-		return call.Result{}, waitAfter(a, request, sent, res)
+		return res, waitAfter(a, request, sent, &res)
 	}
-	a.leaveAfter(res)
+	a.leaveAfter(&res)
 	return res, nil
 }
 
@@ -118,14 +124,14 @@ func (a *blockingCall) triesFirst() bool {
 }
 
 // tryAlone sends a request without queueing. What its refusal says is noted for the next.
-func (a *blockingCall) tryAlone(request *protocol.Acquire) call.Result {
+func (a *blockingCall) tryAlone(request *protocol.Acquire) (res call.Result) {
 	alone := *request
 	alone.WaitsLater = request.Waiting && a.hears()
 	alone.Waiting = false // it may still have to queue behind others of this process
-	res := a.askBriefly(alone)
+	res = a.askBriefly(&alone)
 	a.unknown = append(a.unknown, res.Unknown...)
 	if request.Waiting && res.Has(script.Refused) {
-		a.last = a.refusal(res)
+		a.last = a.refusal(&res)
 		if a.lock.ReadOnly {
 			_, request.Since, _ = protocol.ReadCount(res.Reply) // so that a zero between two requests is not missed
 		}

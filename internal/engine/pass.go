@@ -13,7 +13,7 @@ import (
 type pass struct{ blockingCall }
 
 // Pass asks, as an acquire does, until the answer is yes. If it gives up, what it may have taken is given back.
-func Pass(ctx context.Context, l *Lock, args Args) (Report, error) {
+func Pass(ctx context.Context, l *Lock, args *Args) (Report, error) {
 	e := l.Engine
 	op := OpAcquire
 	if l.ReadOnly {
@@ -37,14 +37,14 @@ func Pass(ctx context.Context, l *Lock, args Args) (Report, error) {
 	}()
 	res, wait := p.ask(&protocol.Acquire{Waiting: !args.OneTry})
 	if wait != nil {
-		res = wait.run()
+		res = *wait.run()
 	}
 	returned = true
-	return Report{HadToWait: p.hadToWait}, p.concluded(res)
+	return Report{HadToWait: p.hadToWait}, p.concluded(&res)
 }
 
 // concluded is what comes of the last answer.
-func (p *pass) concluded(res call.Result) error {
+func (p *pass) concluded(res *call.Result) error {
 	done := res.Has(script.Done)
 	unsafe := done && !p.lock.ReadOnly && res.Acknowledged < p.engine.Replicas
 	if done && !unsafe {
@@ -53,7 +53,7 @@ func (p *pass) concluded(res call.Result) error {
 	p.undo(unsafe)
 	switch {
 	case unsafe:
-		return p.engine.notReplicated(p.lock.Name, res)
+		return p.engine.notReplicated(p.lock.Name, res.Acknowledged)
 	case res.Err != nil:
 		return p.failure(res)
 	default:

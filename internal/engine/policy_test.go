@@ -55,7 +55,7 @@ func TestPolicy(t *testing.T) {
 			if test.args.Lease == 0 {
 				test.args.Lease = e.Lease
 			}
-			a := newBlockingCall(t.Context(), lockOf(e, &test.traits, "x"), OpAcquire, test.args)
+			a := newBlockingCall(t.Context(), lockOf(e, &test.traits, "x"), OpAcquire, &test.args)
 			want := test.want
 			want.FailurePause, want.Outage = 500*time.Millisecond, 30*time.Second
 			want.SharesFailureAt = mono.Now().Add(1500 * time.Millisecond)
@@ -79,7 +79,7 @@ func TestPolicyOfReaders(t *testing.T) {
 			wait time.Duration
 			want time.Duration
 		}{{t.Context(), 0, 2 * time.Millisecond}, {t.Context(), 6 * time.Millisecond, 1500 * time.Microsecond}, {soon, 0, time.Millisecond}} {
-			a := newBlockingCall(test.ctx, lockOf(e, reading, "x"), OpAcquire, Args{Wait: test.wait})
+			a := newBlockingCall(test.ctx, lockOf(e, reading, "x"), OpAcquire, &Args{Wait: test.wait})
 			if got := policyOf(&a, 0).ClosesCohortAt.Sub(mono.Now()); got != test.want {
 				t.Errorf("%v, want %v", got, test.want)
 			}

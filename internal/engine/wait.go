@@ -45,9 +45,9 @@ func waitBehind(a *blockingCall, request *protocol.Acquire, ahead int) *wait {
 }
 
 // waitAfter returns the wait after a first request that was not granted. A request with an ID was sent at the time sent.
-func waitAfter(a *blockingCall, request *protocol.Acquire, sent mono.Time, res call.Result) *wait {
+func waitAfter(a *blockingCall, request *protocol.Acquire, sent mono.Time, res *call.Result) *wait {
 	w := newWait(a, request)
-	w.m, w.res = waiting.Begun(policyOf(a, request.Grant()), a.last != nil, request.Number, sent), res
+	w.m, w.res = waiting.Begun(policyOf(a, request.Grant()), a.last != nil, request.Number, sent), *res
 	if request.Number != "" {
 		a.engine.mail.expect(w.box, request.Number)
 	}
@@ -55,12 +55,12 @@ func waitAfter(a *blockingCall, request *protocol.Acquire, sent mono.Time, res c
 }
 
 // run waits until the call ends.
-func (w *wait) run() call.Result {
+func (w *wait) run() *call.Result {
 	w.setWaiter(&w.waiter)
 	defer w.leave()
 	var e waiting.Event
 	if w.m.State() == waiting.Requesting {
-		e = w.outcome(w.caller, w.res)
+		e = w.outcome(w.caller)
 	} else {
 		e = w.await()
 	}
@@ -153,26 +153,25 @@ func (w *wait) freeSlot() {
 	}
 	switch {
 	case w.res.Err == nil && w.m.State() >= waiting.Granted:
-		w.leaveAfter(w.res)
-	case !w.keepSlot(w.res):
+		w.leaveAfter(&w.res)
+	case !w.keepSlot(&w.res):
 		w.waiter.Done()
 	}
 }
 
 // result returns the result of a wait that has ended. Without a reply it includes what the queue knows of Redis: a request of an
 // earlier head may have been without a reply for longer.
-func (w *wait) result() call.Result {
+func (w *wait) result() *call.Result {
 	if w.res.Err == nil {
-		return w.res
+		return &w.res
 	}
-	handedOver, since, failing := w.waiter.GiveUp()
-	if handedOver {
-		return call.Result{Err: errHandedOver}
-	}
-	if !since.IsZero() {
+	switch handedOver, since, failing := w.waiter.GiveUp(); {
+	case handedOver:
+		w.res = call.Result{Err: errHandedOver}
+	case !since.IsZero():
 		w.res.Sent, w.res.LastFailure = mono.Of(since), cmp.Or(w.res.LastFailure, failing)
 	}
-	return w.res
+	return &w.res
 }
 
 // send sends a request, and returns its outcome.
@@ -188,14 +187,15 @@ func (w *wait) send(what waiting.Send) waiting.Event {
 	}
 	w.asked()
 	w.waiter.Asked(time.Now())
-	res := w.engine.Calls.Do(ctx, w.lock.Requests.Acquire(w.request), &w.waiter)
-	w.answered(res)
-	return w.outcome(ctx, res)
+	w.res = w.engine.Calls.Do(ctx, w.lock.Requests.Acquire(w.request), &w.waiter)
+	w.answered(&w.res)
+	return w.outcome(ctx)
 }
 
-// outcome notes the result of a request under ctx, and returns the event that it is.
-func (w *wait) outcome(ctx context.Context, res call.Result) waiting.Event {
-	w.res, w.unknown = res, append(w.unknown, res.Unknown...)
+// outcome returns the event that the result of a request under ctx is, and notes what it says.
+func (w *wait) outcome(ctx context.Context) waiting.Event {
+	res := &w.res
+	w.unknown = append(w.unknown, res.Unknown...)
 	switch {
 	case res.Err != nil:
 		w.learnRefusal()
@@ -214,12 +214,12 @@ func (w *wait) outcome(ctx context.Context, res call.Result) waiting.Event {
 }
 
 // passing reports whether a request under ctx failed transiently: Redis did not reply, or cannot serve it at the moment.
-func passing(ctx context.Context, res call.Result) bool {
+func passing(ctx context.Context, res *call.Result) bool {
 	return ctx.Err() == nil && !OwnBound(res.Err) && res.WorthRepeating()
 }
 
 // wasRefused notes a refusal.
-func (w *wait) wasRefused(res call.Result) waiting.Event {
+func (w *wait) wasRefused(res *call.Result) waiting.Event {
 	// An attempt past its cutoff is a no-op from now on, and this refusal shows that it was one before.
 	w.unknown = slices.DeleteFunc(w.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry() < res.Sent })
 	w.last = w.refusal(res)

@@ -33,8 +33,8 @@ func TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale(t *testing.T) {
 }
 
 // refused returns the refusal of a waiter that gets an entry, and is to send its next request in so many milliseconds.
-func refused(hint int64) call.Result {
-	return call.Result{Reply: script.Reply{Code: script.Refused, Rest: []any{"an owner", int64(1000), hint, int64(0), int64(0)}}}
+func refused(hint int64) *call.Result {
+	return &call.Result{Reply: script.Reply{Code: script.Refused, Rest: []any{"an owner", int64(1000), hint, int64(0), int64(0)}}}
 }
 
 // panicking is a WaitObserver that panics.
@@ -47,7 +47,7 @@ func (panicking) Waits(context.Context, int, error) { panic("told") }
 func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine) {
 		l := lockOf(e, &Traits{Label: "mutex", Line: true}, "x")
-		b := newBlockingCall(t.Context(), l, OpAcquire, Args{Waiter: panicking{}})
+		b := newBlockingCall(t.Context(), l, OpAcquire, &Args{Waiter: panicking{}})
 		a := &b
 		a.stopping = e.Draining
 		if _, first := e.queues.Join(&a.waiter, l.queueFor(""), nil, a.started); !first {

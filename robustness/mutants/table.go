@@ -225,7 +225,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "acquire: the pause behind a first attempt exceeds the wait", in: "Caller.DoBriefly", suite: tests(hold, "TestWaitIsNotExceeded"),
+		name: "acquire: the pause behind a first attempt exceeds the wait", in: "Caller.doAgain", suite: tests(hold, "TestWaitIsNotExceeded"),
 		old: "Sleep(ctx, pause)",
 		new: "time.Sleep(pause)",
 	},
@@ -1513,8 +1513,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "latch: what was refused is set later", in: "Caller.Do", suite: simulation("latch", "-class", "a"),
-		old: "request.Once && res",
-		new: "!request.Once && res",
+		old: "request.Once && r.Has",
+		new: "!request.Once && r.Has",
 	},
 	{
 		name: "latch: a waiter misses that it was zero", in: "latch_await.lua", suite: tests(permits, "TestL14_EveryEndEndsTheWait", "TestL14_SetAnewBeforeTheNextInLineLooks"),
@@ -2161,7 +2161,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "engine: a read does not depend on the write hold that it is nested in", in: "acquisition.obtain", suite: tests(rw, "TestReadNestedInALostWrite"),
+		name: "engine: a read does not depend on the write hold that it is nested in", in: "acquisition.wanted", suite: tests(rw, "TestReadNestedInALostWrite"),
 		old: "a.nesting != nil",
 		new: "false",
 	},
