@@ -56,8 +56,6 @@ type addressee struct {
 // box holds the last message for one waiter that the waiter has not taken. A grant is replaced by another grant only.
 type box chan protocol.Message
 
-func newBox() box { return make(box, 1) }
-
 // put leaves a message about a request in the box. A retry message gets the request's whole ID; a grant has it, unless it is forged.
 // mail.mu is held, so nobody else puts one.
 func (b box) put(id string, m protocol.Message) {

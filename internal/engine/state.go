@@ -126,12 +126,12 @@ type account struct {
 
 	refs atomic.Int32 // calls under way, counts of holds, goroutines
 
-	mu     sync.Mutex // guards what follows, and the sides
-	ledger ledger.Account[*Hold]
-	sides  [2]*side
-	first  side // what sides points to at first
+	mu sync.Mutex // guards what follows, and the sides
 	// undisclosed says that nobody outside the library knows the owner.
 	undisclosed bool
+	ledger      ledger.Account[*Hold]
+	sides       [2]*side
+	first       side // what sides points to at first
 	// fewer is closed when a count falls; nil if nobody waits for that.
 	fewer chan struct{}
 	queued

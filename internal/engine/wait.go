@@ -22,36 +22,33 @@ type wait struct {
 	m        waiting.Wait
 	request  protocol.Acquire
 	ahead    int           // how many waiters were ahead when it joined its queue
-	box      box           // for messages; nil if there is no waitlist
+	box      box           // for messages; nil behind others, and if there is no waitlist
 	channel  *grantChannel // on which they come; nil before the first reply
 	refusals int           // how many requests were refused
 	res      call.Result   // of the last request; after another end, why the call ends
 }
 
-// newWait returns the wait of a call, without its machine.
-func newWait(a *blockingCall, request *protocol.Acquire) *wait {
-	w := &wait{blockingCall: a, request: *request}
-	if a.lock.Line {
-		w.box = newBox()
-	}
-	return w
-}
-
 // waitBehind returns a wait behind other waiters of this process. A waiter with none ahead sends its request at once.
 func waitBehind(a *blockingCall, request *protocol.Acquire, ahead int) *wait {
-	w := newWait(a, request)
-	w.m, w.ahead = waiting.New(policyOf(a, request.Grant()), a.last != nil), ahead
-	return w
+	return &wait{blockingCall: a, request: *request, m: waiting.New(policyOf(a, request.Grant()), a.last != nil), ahead: ahead}
 }
 
 // waitAfter returns the wait after a first request that was not granted. A request with an ID was sent at the time sent.
 func waitAfter(a *blockingCall, request *protocol.Acquire, sent mono.Time, res *call.Result) *wait {
-	w := newWait(a, request)
-	w.m, w.res = waiting.Begun(policyOf(a, request.Grant()), a.last != nil, request.Number, sent), *res
-	if request.Number != "" {
+	w := &wait{blockingCall: a, request: *request, res: *res}
+	w.m = waiting.Begun(policyOf(a, request.Grant()), a.last != nil, request.Number, sent)
+	if w.box = w.newBox(); request.Number != "" {
 		a.engine.mail.expect(w.box, request.Number)
 	}
 	return w
+}
+
+// newBox returns the box of a waiter that is at the head of its queue; nil if there is no waitlist.
+func (w *wait) newBox() box {
+	if !w.lock.Line {
+		return nil
+	}
+	return make(box, 1)
 }
 
 // run waits until the call ends.
@@ -246,12 +243,14 @@ func (w *wait) learnRefusal() {
 // await waits for others, and returns what has happened. It is the only place where a call does so. Args.Waiter is told before.
 func (w *wait) await() waiting.Event { //nolint:cyclop // the one select has a case for each channel
 	w.tellWaiting(w.ahead)
-	box := w.box
-	var head, wake <-chan struct{}
+	var head, wake, received <-chan struct{}
 	var slot chan<- struct{}
+	if w.m.State() == waiting.Behind {
+		head = w.waiter.Head()
+	} else {
+		received = w.waiter.Received()
+	}
 	switch w.m.State() {
-	case waiting.Behind:
-		head, box = w.waiter.Head(), nil
 	case waiting.Due:
 		slot = w.waiter.TrySlot()
 	case waiting.Asleep:
@@ -269,13 +268,13 @@ func (w *wait) await() waiting.Event { //nolint:cyclop // the one select has a c
 		return w.slotTaken()
 	case <-wake:
 		return waiting.Woken{}
-	case message := <-box:
+	case message := <-w.box:
 		return told(message)
 	case <-timer:
 		if w.left() > 0 {
 			return waiting.Timer{}
 		}
-	case <-w.waiter.Received():
+	case <-received:
 		return w.received()
 	case <-w.caller.Done():
 	case <-w.stopping.Done():
@@ -295,8 +294,12 @@ func (w *wait) timer() (timer <-chan time.Time, stop func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// promoted takes over what the head before has left.
+// promoted takes over what the head before has left, unless a hold was handed off to the waiter while it was behind others.
 func (w *wait) promoted() waiting.Event {
+	if w.waiter.HasReceived() {
+		return w.received()
+	}
+	w.box = w.newBox()
 	w.learnRefusal()
 	why := w.waiter.TakeFailure()
 	if why != nil {

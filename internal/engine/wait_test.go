@@ -23,7 +23,7 @@ func TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale(t *testing.T) {
 			3_600_000:     protocol.PlaceLives,
 			math.MaxInt64: protocol.PlaceLives,
 		} {
-			w := newWait(&blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}, &protocol.Acquire{})
+			w := &wait{blockingCall: &blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}}
 			w.m = waiting.Begun(policyOf(w.blockingCall, 0), false, "id", 0)
 			if do := w.m.On(0, w.wasRefused(refused(hint)), waiting.Lore{}); !do.Remember || time.Duration(w.m.Until()) != want {
 				t.Errorf("after a hint of %d ms it sleeps for %v, want %v", hint, time.Duration(w.m.Until()), want)

@@ -147,12 +147,13 @@
 // The select has these cases. In other states the channel is nil.
 //
 //	in                        receives from           reports
-//	Behind                    the head channel        Head; it takes the failure that the queue keeps
+//	Behind                    the head channel        Received if a hold was handed off, else Head: it takes the failure
+//	                                                  that the queue keeps
 //	Due                       the try slot            Slot
 //	Asleep                    the queue's wake-up     Woken
 //	HoldingBack, Due, Asleep  the box                 Grant, Retry
 //	all                       a timer at Wait.Until   Timer
-//	all                       the handoff             Received
+//	HoldingBack, Due, Asleep  the handoff             Received
 //	all                       caller, Wait, closing   Ended
 //
 // If the client closes, the runner reports Ended rather than Head. Before its first select it tells the WaitObserver that the call

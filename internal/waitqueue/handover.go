@@ -80,7 +80,7 @@ func (q *Queue[T, J]) askAgain(after time.Duration) {
 	q.tidy()
 }
 
-// Received is closed when the lock has been handed over to the waiter.
+// Received is closed when the lock has been handed over to the waiter. While others are ahead, Head is closed then, too.
 func (w *Waiter[T, J]) Received() <-chan struct{} {
 	w.queue.shard.mu.Lock()
 	defer w.queue.shard.mu.Unlock()
@@ -143,6 +143,9 @@ func (qs *Queues[T, J]) HandOver(key Key, holder Holder, hand func(taker *T) boo
 
 // give takes a waiter out that was handed the lock. The shard's mu is held.
 func (q *Queue[T, J]) give(w *Waiter[T, J]) {
+	if w.state == behind {
+		close(w.head)
+	}
 	q.remove(w, received)
 	q.failed = nil // that was before
 	if w.received != nil {

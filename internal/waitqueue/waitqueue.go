@@ -168,7 +168,7 @@ func (qs *Queues[T, J]) TriesFirst(key Key) bool {
 }
 
 // Head is closed when the waiter is to ask: all who came before have left, and no holder
-// here will hand the lock over.
+// here will hand the lock over. It is closed as well when the lock has been handed over to a waiter behind others.
 func (w *Waiter[T, J]) Head() <-chan struct{} { return w.head }
 
 // Wake receives when the head should try again. Wake-ups that nobody has received
