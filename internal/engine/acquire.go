@@ -18,7 +18,6 @@ type acquisition struct {
 	blockingCall
 
 	hold   *Hold // what the hold is to be
-	side   *side
 	claim  claim
 	change ledger.Change // to ask for
 	asking bool          // it has the turn, and no result yet
@@ -76,7 +75,9 @@ func (a *acquisition) end() {
 		}
 	}
 	a.unbound()
-	a.account.unref()
+	if a.account != nil {
+		a.account.unref()
+	}
 }
 
 // enter finds the account, and refuses what cannot be. Once Drain was called, only what is nested is let in.
@@ -268,7 +269,7 @@ func (a *acquisition) obtain() (res call.Result) {
 // wanted is what Redis is asked for.
 func (a *acquisition) wanted() protocol.Acquire {
 	return protocol.Acquire{
-		Owner: a.account.owner, From: a.change.From, To: a.change.To, Lease: a.lease, Token: a.lock.Fenced && a.wantsToken(),
+		Owner: a.claim.owner, From: a.change.From, To: a.change.To, Lease: a.lease, Token: a.lock.Fenced && a.wantsToken(),
 		Writes: a.nesting != nil, Waiting: a.change.From == 0 && !a.args.OneTry,
 	}
 }
@@ -294,9 +295,12 @@ func (a *acquisition) adopt(owner, shown string) call.Result {
 // wantsToken reports whether a fenced lock is to take a token: one for each run of holds, or the inner one of two would make the
 // outer one's too old.
 func (a *acquisition) wantsToken() bool {
+	if a.change.From == 0 {
+		return true
+	}
 	a.account.mu.Lock()
 	defer a.account.mu.Unlock()
-	return a.change.From == 0 || a.side.Token == 0
+	return a.side.Token == 0
 }
 
 // conclude turns the last answer into the caller's result. The turn is taken; it is freed, or passed on.
@@ -322,6 +326,9 @@ func (a *acquisition) conclude(res *call.Result) error {
 
 // abandon notes what the attempts may have taken, has it given back, and frees the turn once they can have no effect any more.
 func (a *acquisition) abandon(release bool) {
+	if a.account == nil { // nothing was sent
+		return
+	}
 	a.account.mu.Lock()
 	if a.claim.fresh && (release || len(a.unknown) > 0) {
 		a.side.Learned(mono.Now(), a.keyLives())

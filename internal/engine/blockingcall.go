@@ -23,9 +23,11 @@ type blockingCall struct {
 	args      Args
 	op        string // for errors
 	hadToWait bool   // Args.Waiter was told
+	leaveDue  bool   // a wait may have left something in Redis
 
-	// account is the owner's; nil if the call has no owner.
+	// account is the owner's; nil if the call has no owner, or before the first request for a fresh one. side is the one to acquire.
 	account *account
+	side    *side
 	// known is the side that the account had before the call; nil if the owner is fresh, or there is none.
 	known *side
 	// taker is the hold to acquire if the lock may be handed off to it, or if it may join a cohort; nil: neither.
@@ -38,8 +40,6 @@ type blockingCall struct {
 	// last is the last refusal or failure: the error when the wait is over.
 	last   error
 	waiter waiter // in the queue of this process
-	// leaveDue says that a wait may have left something in Redis.
-	leaveDue bool
 }
 
 func newBlockingCall(ctx context.Context, l *Lock, op string, args *Args) blockingCall {
@@ -80,10 +80,23 @@ func (a *blockingCall) askBriefly(request *protocol.Acquire) (res call.Result) {
 	if a.bounded != nil {
 		ctx = a.bounded
 	}
+	a.openAccount(request.Owner)
 	a.asked()
 	res = a.engine.Calls.DoBriefly(ctx, patience, a.bound, a.lock.Requests.Acquire(*request), &a.waiter)
 	a.answered(&res)
 	return res
+}
+
+// openAccount makes the account of a fresh owner before the first request. A waiter that is handed a hold needs none.
+func (a *blockingCall) openAccount(owner string) {
+	if a.account != nil || owner == "" {
+		return
+	}
+	a.account = a.engine.account(a.lock, claim{owner: owner, fresh: true})
+	a.side = &a.account.first
+	a.account.mu.Lock()
+	defer a.account.mu.Unlock()
+	_, _, _ = a.side.Next() // from 0 to 1, as free asks for: a run begins
 }
 
 // asked notes that a request is under way that may let the key live for the lease; answered, that it is over. Of a fresh owner that is

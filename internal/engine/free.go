@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/ledger"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -51,12 +52,8 @@ func (a *acquisition) free() error {
 	if e.Draining.Err() != nil {
 		return lockerr.Problem(l.Name, "", lockerr.Closed)
 	}
-	a.account, a.stopping = e.account(l, a.claim), e.Draining
+	a.stopping, a.change, a.asking = e.Draining, ledger.Change{To: 1}, true
 	defer a.end()
-	a.side, a.asking = &a.account.first, true
-	a.account.mu.Lock()
-	a.change, _, _ = a.side.Next()
-	a.account.mu.Unlock()
 	request := a.wanted()
 	res, wait := a.ask(&request)
 	if wait != nil {

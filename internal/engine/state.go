@@ -114,7 +114,7 @@ type (
 )
 
 // account is what this process knows of one owner at one lock, both sides of it. It comes into being with the owner's first
-// call and goes when nobody needs it.
+// call, or of an owner that an acquire has made with its first request, and goes when nobody needs it.
 type account struct {
 	accountKey
 

@@ -179,7 +179,7 @@ func (w *wait) send(what waiting.Send) waiting.Event {
 		w.m.Sent(w.request.Number, sent)
 		w.engine.mail.expect(w.box, w.request.Number)
 	}
-	if w.account != nil {
+	if w.openAccount(w.request.Owner); w.account != nil {
 		w.engine.Presence.WriteIfDue(mono.Now()) // a client that waits for long still has to be named
 	}
 	w.asked()
