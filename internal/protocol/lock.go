@@ -141,4 +141,17 @@ func flag(on bool) string {
 }
 
 // millis writes a duration as whole milliseconds.
-func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+func millis(d time.Duration) string {
+	if seconds := d / time.Second; d%time.Second == 0 && 0 < seconds && int(seconds) < len(wholeSeconds) {
+		return wholeSeconds[seconds]
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10)
+}
+
+// wholeSeconds are the texts of whole seconds up to a minute, so that the usual lease costs no allocation.
+var wholeSeconds = func() (texts [61]string) {
+	for i := range texts {
+		texts[i] = strconv.Itoa(1000 * i)
+	}
+	return texts
+}()
