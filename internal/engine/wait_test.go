@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"math"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
@@ -70,5 +72,25 @@ func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
 				t.Errorf("%d waiters of %s", len(c.waiting), name)
 			}
 		}
+	})
+}
+
+// TestAWaiterBehindOthersHasNoAccount: most waiters of a busy lock are behind others of their process, or are handed the lock.
+func TestAWaiterBehindOthersHasNoAccount(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine) {
+		l := lockOf(e, plain, "x")
+		var ahead waiter
+		e.queues.Join(&ahead, l.queueFor(""), nil, time.Now())
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() { unlock(t, acquire(t.Context(), t, l)) })
+		}
+		synctest.Wait()
+		if n := len(e.accounts.fresh); n > 0 {
+			t.Errorf("there are %d accounts of waiters that have sent no request", n)
+		}
+		ahead.LeaveAfter(0, false, nil)
+		all.Wait()
+		nothingIsLeft(t, e)
 	})
 }
