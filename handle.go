@@ -129,7 +129,7 @@ func (l *handle) acquire(ctx context.Context, from Owner, config *lockConfig) (*
 	err := l.complete(config)
 	if err == nil {
 		if h.hooks = config.hooks; len(h.hooks) > 0 {
-			h.one.Observer, config.Waiter = (*observer)(h), (*observer)(h)
+			h.one.Observer, config.OnWait = (*observer)(h), (*observer)(h)
 		}
 		if from == (Owner{}) {
 			went, err = l.Acquire(ctx, &h.one, &config.Args)
@@ -157,7 +157,7 @@ func (l *handle) pass(ctx context.Context, config *lockConfig) error {
 	err := l.complete(config)
 	if err == nil {
 		if len(config.hooks) > 0 {
-			config.Waiter = (*observer)(&Hold{handle: l, hooks: config.hooks})
+			config.OnWait = (*observer)(&Hold{handle: l, hooks: config.hooks})
 		}
 		went, err = engine.Pass(ctx, &l.Lock, &config.Args)
 	}

@@ -137,12 +137,12 @@ func (a *account) fell() {
 	}
 }
 
-// openAttempts are those of all sides.
-func (a *account) openAttempts() (all []*call.Attempt) {
+// attemptsInDoubt are those of all sides.
+func (a *account) attemptsInDoubt() (all []*call.Attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for s := range a.opened {
-		all = append(all, s.open...)
+		all = append(all, s.inDoubt...)
 	}
 	return all
 }

@@ -154,7 +154,7 @@ func (a *acquisition) run(obtain func(*acquisition) call.Result) (res call.Resul
 func (a *acquisition) changed(res *call.Result) error {
 	if found, known := protocol.FoundCount(res.Reply); a.nesting != nil && known && found == a.change.From {
 		// Its own side is as it was thought: the writer is missing.
-		a.nesting.Value.lose(a.nesting, true)
+		a.nesting.Value.runLost(a.nesting, true)
 		return cmp.Or(a.claim.err(), a.nesting.Value.whyLost(), a.engine.Errors.Lost(a.lock.Name, lockerr.Taken, nil))
 	}
 	if err := a.claim.err(); err != nil {
@@ -206,7 +206,7 @@ func (a *acquisition) tryNext() (ok bool, err error) {
 func (a *acquisition) clear() call.Result {
 	for {
 		ctx := a.bound()
-		a.engine.Calls.Outlast(ctx, a.account.openAttempts())
+		a.engine.Calls.Outlast(ctx, a.account.attemptsInDoubt())
 		a.engine.Calls.Outlast(ctx, a.unknown)
 		if ctx.Err() != nil {
 			a.noteBusy()
@@ -219,14 +219,14 @@ func (a *acquisition) clear() call.Result {
 			return call.Result{}
 		}
 		res := a.engine.Calls.Do(ctx, s.release(ch), nil)
-		s.released(res, ch)
+		s.noteRelease(res, ch)
 		failed := call.Result{Err: res.Err, Sent: res.Sent, LastFailure: res.LastFailure}
 		if res.Err == nil {
 			a.engine.Calls.Outlast(ctx, res.Unknown) // or a delayed one would hit what is acquired now
 			failed = call.Result{Err: context.Cause(ctx)}
 		}
 		if failed.Err != nil {
-			a.account.locked(func() { s.keepOpen(res.Unknown, 0, true) })
+			a.account.locked(func() { s.addInDoubt(res.Unknown, 0, true) })
 			return failed
 		}
 	}
@@ -277,10 +277,10 @@ func (a *acquisition) wanted() protocol.Acquire {
 // adopt asks to replace another owner.
 func (a *acquisition) adopt(owner, shown string) call.Result {
 	l := a.lock
-	a.asked()
+	a.noteSent()
 	res := a.engine.Calls.Do(a.bound(), l.HoldRequests().Adopt(a.wanted(), owner), nil)
 	a.unknown = res.Unknown
-	a.answered(&res)
+	a.noteReply(&res)
 	l.Recheck() // one of them may be who held it
 	switch {
 	case res.Err != nil:
@@ -333,14 +333,14 @@ func (a *acquisition) abandon(release bool) {
 	if a.claim.fresh && (release || len(a.unknown) > 0) {
 		a.side.Learned(mono.Now(), a.keyLives())
 	}
-	a.keepOpen()
+	a.addInDoubt()
 	a.account.mu.Unlock()
 	a.account.freeTurn(release)
 }
 
-// keepOpen keeps what the call leaves for freeTurn: attempts that may have their effect yet, and a waiter in Redis. mu is held.
-func (a *acquisition) keepOpen() {
-	a.side.keepOpen(a.unknown, a.change.To, false)
+// addInDoubt keeps what the call leaves for freeTurn: attempts that may have their effect yet, and a waiter in Redis. mu is held.
+func (a *acquisition) addInDoubt() {
+	a.side.addInDoubt(a.unknown, a.change.To, false)
 	if a.leaveDue {
 		a.side.MarkListed()
 	}
@@ -395,7 +395,7 @@ func (a *acquisition) granted(res *call.Result) error {
 		e.Presence.OutlastedUntil(s.Retained)
 	}
 	if len(a.unknown) > 0 {
-		a.keepOpen()
+		a.addInDoubt()
 	}
 	harmless := a.account.ledger.Harmless() // an attempt of an earlier hold, which was lost, may be open
 	a.account.mu.Unlock()

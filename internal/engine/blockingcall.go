@@ -22,7 +22,7 @@ type blockingCall struct {
 	engine    *Engine
 	args      Args
 	op        string // for errors
-	hadToWait bool   // Args.Waiter was told
+	hadToWait bool   // Args.OnWait was told
 	leaveDue  bool   // a wait may have left something in Redis
 
 	// account is the owner's; nil if the call has no owner, or before the first request for a fresh one. side is the one to acquire.
@@ -50,14 +50,14 @@ func newBlockingCall(ctx context.Context, l *Lock, op string, args *Args) blocki
 	return b
 }
 
-// tellWaiting tells Args.Waiter, once, that the call has to wait.
+// tellWaiting tells Args.OnWait, once, that the call has to wait.
 func (a *blockingCall) tellWaiting(ahead int) {
 	if a.hadToWait {
 		return
 	}
 	a.hadToWait = true
-	if a.args.Waiter != nil {
-		a.args.Waiter.Waits(a.caller, ahead, a.whyWaiting())
+	if a.args.OnWait != nil {
+		a.args.OnWait.Waits(a.caller, ahead, a.whyWaiting())
 	}
 }
 
@@ -81,9 +81,9 @@ func (a *blockingCall) askBriefly(request *protocol.Acquire) (res call.Result) {
 		ctx = a.bounded
 	}
 	a.openAccount(request.Owner)
-	a.asked()
+	a.noteSent()
 	res = a.engine.Calls.DoBriefly(ctx, patience, a.bound, a.lock.Requests.Acquire(*request), &a.waiter)
-	a.answered(&res)
+	a.noteReply(&res)
 	return res
 }
 
@@ -99,17 +99,17 @@ func (a *blockingCall) openAccount(owner string) {
 	_, _, _ = a.side.Next() // from 0 to 1, as free asks for: a run begins
 }
 
-// asked notes that a request is under way that may let the key live for the lease; answered, that it is over. Of a fresh owner that is
+// noteSent notes that a request is under way that may let the key live for the lease; noteReply, that it is over. Of a fresh owner that is
 // noted at the end: no other call looks at its account before.
-func (a *blockingCall) asked() {
+func (a *blockingCall) noteSent() {
 	if a.known != nil {
-		a.known.asked(a.lease)
+		a.known.noteSent(a.lease)
 	}
 }
 
-func (a *blockingCall) answered(res *call.Result) {
+func (a *blockingCall) noteReply(res *call.Result) {
 	if a.known != nil {
-		a.known.answered(a.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
+		a.known.noteReply(a.lease, res.Err == nil && len(res.Unknown)+len(a.unknown) == 0)
 	}
 }
 

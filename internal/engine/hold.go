@@ -200,9 +200,9 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 // renew makes the lock live for at least d from now. The entry says which run is meant.
 func (h *Hold) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	s, a := h.side, h.side.account
-	s.asked(d)
+	s.noteSent(d)
 	res, err := s.lock.Invoke(ctx, "renew", s.lock.HoldRequests().Renew(a.owner, s.counts(), d))
-	s.answered(d, res.Err == nil && len(res.Unknown) == 0)
+	s.noteReply(d, res.Err == nil && len(res.Unknown) == 0)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (h *Hold) renew(ctx context.Context, entry *entry, d time.Duration) error {
 		return a.engine.Errors.Backend("renew", s.lock.Name, true, err)
 	}
 	if count == 0 {
-		s.lose(entry, true)
+		s.runLost(entry, true)
 		return h.Err()
 	}
 	a.mu.Lock()
@@ -222,7 +222,7 @@ func (h *Hold) renew(ctx context.Context, entry *entry, d time.Duration) error {
 	return h.err()
 }
 
-// confirm has Redis give the hold its lease, if it has that of a grant only.
+// confirmCount has Redis give the hold its lease, if it has that of a grant only.
 func (h *Hold) confirm(ctx context.Context) error {
 	a := h.side.account
 	a.mu.Lock()
@@ -375,7 +375,7 @@ func (h *Hold) Detach() (owner string, err error) {
 		return "", busy()
 	}
 	defer a.turn.Free()
-	if e.Calls.Outlast(ctx, a.openAttempts()); ctx.Err() != nil {
+	if e.Calls.Outlast(ctx, a.attemptsInDoubt()); ctx.Err() != nil {
 		return "", busy()
 	}
 	if err := h.confirm(ctx); err != nil {
@@ -426,18 +426,18 @@ func (h *Hold) endUnreleased() (keyEnd mono.Time, err error) {
 		return 0, lockerr.Problem(s.lock.Name, "MinHold keeps it", lockerr.Invalid)
 	case !s.endWatch(): // the watchdog was about to say so
 		a.mu.Unlock()
-		s.lose(nil, false)
+		s.runLost(nil, false)
 		a.mu.Lock()
 		return 0, h.err()
 	}
 	h.ended = detached
 	s.Drop(&h.Hold)
 	for each := range a.opened {
-		each.open = nil // nothing of them can have an effect any more
+		each.inDoubt = nil // nothing of them can have an effect any more
 		each.CloseAll()
 		each.ClearListed()
 	}
-	s.confirm(0)
+	s.confirmCount(0)
 	h.end(nil)
 	return max(a.ledger.KeyEnd(), mono.Now().Add(a.engine.Lease)), nil
 }

@@ -88,8 +88,8 @@ type Args struct {
 	// Wait bounds the call; 0: it is unbounded. OneTry says that there is no waiting at all.
 	Wait   time.Duration
 	OneTry bool
-	// Waiter is told that the call begins to wait; nil: nobody is.
-	Waiter WaitObserver
+	// OnWait is told that the call begins to wait; nil: nobody is.
+	OnWait WaitObserver
 }
 
 // Retained is for how long a lock is kept from others, by itself or as one of several.
@@ -97,7 +97,7 @@ func (g *Args) Retained() time.Duration { return max(g.MinHold, g.AtLeast) }
 
 // Report is how a call went.
 type Report struct {
-	// HadToWait says that Args.Waiter was told, or would have been.
+	// HadToWait says that Args.OnWait was told, or would have been.
 	HadToWait bool
 	// HandedOver says that the hold passed inside the process, without a word to Redis.
 	HandedOver bool

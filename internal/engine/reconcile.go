@@ -81,9 +81,9 @@ func (s *side) giveBack(ctx context.Context, was dropped) error {
 	}
 	res := e.Calls.Do(ctx, request, nil)
 	was.cohort.released(res)
-	s.released(res, ch)
+	s.noteRelease(res, ch)
 	if len(res.Unknown) > 0 {
-		a.locked(func() { s.keepOpen(res.Unknown, 0, true) })
+		a.locked(func() { s.addInDoubt(res.Unknown, 0, true) })
 	}
 	switch {
 	case res.Err != nil && call.Code(res.Err) == script.WrongType: // somebody has overwritten it
@@ -122,8 +122,8 @@ func (s *side) release(ch ledger.Change) script.Request {
 	return s.lock.Requests.Release(a.owner, ch.From, ch.To)
 }
 
-// released puts the answer to a release into effect.
-func (s *side) released(res call.Result, ch ledger.Change) {
+// noteRelease puts the answer to a release into effect.
+func (s *side) noteRelease(res call.Result, ch ledger.Change) {
 	s.account.mu.Lock()
 	s.account.failure = nil
 	if res.Err != nil {
@@ -210,8 +210,8 @@ func (a *account) freeTurn(release bool) {
 func (s *side) reconcile(release bool) {
 	a, e, end := s.account, s.account.engine, mono.Now().Add(protocol.PlaceLives)
 	a.mu.Lock()
-	open, due := s.open, s.StartLeave()
-	s.open = nil
+	open, due := s.inDoubt, s.StartLeave()
+	s.inDoubt = nil
 	a.mu.Unlock()
 	var leaving sync.WaitGroup
 	if due {
@@ -268,7 +268,7 @@ func (s *side) releaseExcess() (asked mono.Time, unknown []*call.Attempt) {
 	found := false
 	res, unknown := s.lock.repeat(a.owner, "release", s.keyGoneBy(), func(last call.Result) (request script.Request) {
 		if last.Err != nil {
-			s.released(last, ch)
+			s.noteRelease(last, ch)
 		}
 		a.locked(func() { ch, found = s.GiveBack() })
 		if found {
@@ -279,7 +279,7 @@ func (s *side) releaseExcess() (asked mono.Time, unknown []*call.Attempt) {
 	if !found {
 		return mono.Now(), unknown
 	}
-	if s.released(res, ch); res.Err != nil {
+	if s.noteRelease(res, ch); res.Err != nil {
 		return 0, unknown
 	}
 	return res.Sent, unknown

@@ -61,14 +61,14 @@ func renewTogether(
 	e, all := batch[0].Entry.Value.account.engine, script.Request{Script: g.script}
 	for _, one := range batch {
 		s := one.Entry.Value
-		s.asked(one.TTL)
+		s.noteSent(one.TTL)
 		request := s.lock.HoldRequests().Renew(s.account.owner, s.counts(), one.TTL)
 		all.Keys = append(all.Keys, request.Keys...)
 		all.Args = append(all.Args, request.Args...)
 	}
 	res := e.Calls.OnceWithin(ctx, all, in.Patience, max(in.Patience, min(in.Left, e.Timeout)))
 	for _, one := range batch {
-		one.Entry.Value.answered(one.TTL, res.Err == nil)
+		one.Entry.Value.noteReply(one.TTL, res.Err == nil)
 	}
 	answers, err = readRenewals(batch, res)
 	for i, one := range batch {
@@ -116,6 +116,6 @@ func readRenewals(batch []watchdog.Renewal[*side], res call.Result) (answers []w
 }
 
 // lost and longHeld are called by the watchdog.
-func lost(e *entry, reason watchdog.Reason) { e.Value.lose(e, reason == watchdog.NotHeld) }
+func lost(e *entry, reason watchdog.Reason) { e.Value.runLost(e, reason == watchdog.NotHeld) }
 
 func longHeld(e *entry) { e.Value.listen(e) }

@@ -14,15 +14,15 @@ import (
 // other is the other side of the lock, on which the owner may hold it, too; nil if it never has.
 func (s *side) other() *side { return s.account.sides[1-s.lock.Side] }
 
-// asked notes that a call is under way that lets the key live for ttl. It is paired with a call of answered.
-func (s *side) asked(ttl time.Duration) {
+// noteSent notes that a call is under way that lets the key live for ttl. It is paired with a call of noteReply.
+func (s *side) noteSent(ttl time.Duration) {
 	s.account.mu.Lock()
 	defer s.account.mu.Unlock()
 	s.Asked(mono.Now(), ttl, s.account.engine.Timeout)
 }
 
-// answered notes that such a call is over, and whether it is known what came of it.
-func (s *side) answered(ttl time.Duration, known bool) {
+// noteReply notes that such a call is over, and whether it is known what came of it.
+func (s *side) noteReply(ttl time.Duration, known bool) {
 	if !known {
 		ttl += s.account.engine.Timeout
 	}
@@ -38,19 +38,19 @@ func (s *side) noteToken(granted script.Reply) {
 	}
 }
 
-// confirm notes how many counts stand in Redis now. mu is held.
-func (s *side) confirm(count int) {
+// confirmCount notes how many counts stand in Redis now. mu is held.
+func (s *side) confirmCount(count int) {
 	if s.Confirm(count) {
 		s.account.fell()
 	}
 }
 
-// keepOpen keeps attempts that may have their effect yet: acquires of up to so many counts, or releases. mu is held.
-func (s *side) keepOpen(attempts []*call.Attempt, upTo int, releases bool) {
+// addInDoubt keeps attempts that may have their effect yet: acquires of up to so many counts, or releases. mu is held.
+func (s *side) addInDoubt(attempts []*call.Attempt, upTo int, releases bool) {
 	if len(attempts) == 0 {
 		return
 	}
-	s.open = append(s.open, attempts...)
+	s.inDoubt = append(s.inDoubt, attempts...)
 	s.Open(upTo, releases)
 }
 
@@ -117,8 +117,8 @@ func (s *side) overdue() bool {
 	return true
 }
 
-// lose ends every hold of the side, once. entry says which run the news is of; nil means the present one.
-func (s *side) lose(entry *entry, notHeld bool) {
+// runLost ends every hold of the side, once. entry says which run the news is of; nil means the present one.
+func (s *side) runLost(entry *entry, notHeld bool) {
 	a, e := s.account, s.account.engine
 	a.mu.Lock()
 	if s.Lost() != nil || entry != nil && entry != s.entry {
@@ -149,7 +149,7 @@ func (s *side) lose(entry *entry, notHeld bool) {
 	e.Tasks.Go(func() {
 		call.Sleep(e.Closing, mono.Until(forget))
 		if e.Closing.Err() == nil { // else Close sees to it
-			s.forget(run)
+			s.forgetRun(run)
 		}
 	})
 }
@@ -179,10 +179,10 @@ var reasons = [...]lockerr.Reason{
 
 // vanished notes that Redis has none of the counts any more.
 func (s *side) vanished() {
-	s.lose(nil, true)
+	s.runLost(nil, true)
 	s.account.mu.Lock()
 	defer s.account.mu.Unlock()
-	s.confirm(0)
+	s.confirmCount(0)
 }
 
 // whyLost returns why the holds are lost, or nil.
@@ -192,9 +192,9 @@ func (s *side) whyLost() error {
 	return s.Lost()
 }
 
-// forget drops lost holds once their key has gone: many users never unlock such a hold. If the other side keeps the key
+// forgetRun drops lost holds once their key has gone: many users never unlock such a hold. If the other side keeps the key
 // alive, or may, the counts are given back.
-func (s *side) forget(run *ledger.Run) {
+func (s *side) forgetRun(run *ledger.Run) {
 	a := s.account
 	a.mu.Lock()
 	other := s.other()

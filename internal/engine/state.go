@@ -169,8 +169,8 @@ type side struct {
 	// told from news of this one.
 	entry      *entry
 	firstEntry entry // what entry points to at first
-	// open are attempts that were not answered, and may have their effect yet. What they may do, the ledger knows.
-	open         []*call.Attempt
+	// inDoubt are attempts that were not answered, and may have their effect yet. What they may do, the ledger knows.
+	inDoubt      []*call.Attempt
 	subscription *wakeup.Subscription // where a long hold listens for a forced unlock
 	failing      error                // how the last renewal failed; nil if it was acknowledged
 	overslept    bool                 // the run's deadline passed because the host was suspended

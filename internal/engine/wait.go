@@ -182,10 +182,10 @@ func (w *wait) send(what waiting.Send) waiting.Event {
 	if w.openAccount(w.request.Owner); w.account != nil {
 		w.engine.Presence.WriteIfDue(mono.Now()) // a client that waits for long still has to be named
 	}
-	w.asked()
+	w.noteSent()
 	w.waiter.Asked(time.Now())
 	w.res = w.engine.Calls.Do(ctx, w.lock.Requests.Acquire(w.request), &w.waiter)
-	w.answered(&w.res)
+	w.noteReply(&w.res)
 	return w.outcome(ctx)
 }
 
@@ -240,7 +240,7 @@ func (w *wait) learnRefusal() {
 	}
 }
 
-// await waits for others, and returns what has happened. It is the only place where a call does so. Args.Waiter is told before.
+// await waits for others, and returns what has happened. It is the only place where a call does so. Args.OnWait is told before.
 func (w *wait) await() waiting.Event { //nolint:cyclop // the one select has a case for each channel
 	w.tellWaiting(w.ahead)
 	var head, wake, received <-chan struct{}

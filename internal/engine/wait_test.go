@@ -49,7 +49,7 @@ func (panicking) Waits(context.Context, int, error) { panic("told") }
 func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine) {
 		l := lockOf(e, &Traits{Label: "mutex", Line: true}, "x")
-		b := newBlockingCall(t.Context(), l, OpAcquire, &Args{Waiter: panicking{}})
+		b := newBlockingCall(t.Context(), l, OpAcquire, &Args{OnWait: panicking{}})
 		a := &b
 		a.stopping = e.Draining
 		if _, first := e.queues.Join(&a.waiter, l.queueFor(""), nil, a.started); !first {

@@ -299,8 +299,8 @@ func (p *party) ask(side int, acquire bool, ch Change) {
 // waits reports whether the call is one that Redis lists when it refuses it.
 func (w *world) waits(p *party) bool { return w.kind.lists && p.acquire && p.ch.From == 0 }
 
-// keepOpen keeps what the call that has the turn leaves: attempts, and perhaps an entry.
-func (p *party) keepOpen(entry bool) {
+// addInDoubt keeps what the call that has the turn leaves: attempts, and perhaps an entry.
+func (p *party) addInDoubt(entry bool) {
 	for _, a := range p.tries {
 		if a.acquire {
 			p.sides[a.side].Open(a.ch.To, false)
@@ -317,7 +317,7 @@ func (p *party) keepOpen(entry bool) {
 
 // endCall frees the turn at once, if nothing that is open can do harm, and no leave is due.
 func (p *party) endCall(release bool) {
-	p.keepOpen(false)
+	p.addInDoubt(false)
 	if p.account.Harmless() && !release {
 		p.turn, p.reconciles, p.release = false, false, false
 		return
@@ -359,13 +359,13 @@ func (w *world) answered(p *party, at int) {
 	switch {
 	case a.acquire && a.answer == "done" && (a.stale || s.Lost() != nil):
 		s.Stood(a.ch.To)
-		p.keepOpen(inDoubt)
+		p.addInDoubt(inDoubt)
 		p.endCall(true)
 	case a.acquire && a.answer == "done":
 		h := &Hold[int]{Lease: 1}
 		s.Granted(a.ch, h)
 		p.holds[a.side] = append(p.holds[a.side], h)
-		p.keepOpen(inDoubt)
+		p.addInDoubt(inDoubt)
 		p.endCall(false)
 	case a.answer == "refused" && w.waits(p):
 		p.refused = true
@@ -376,7 +376,7 @@ func (w *world) answered(p *party, at int) {
 		if a.answer == "changed" {
 			p.vanished(s, a)
 		}
-		p.keepOpen(inDoubt || p.refused)
+		p.addInDoubt(inDoubt || p.refused)
 		p.endCall(false)
 	default:
 		repeated := len(p.tries) > 0
@@ -399,7 +399,7 @@ func (w *world) gaveUp(p *party) {
 	if release {
 		p.sides[p.side].Unanswered(p.ch)
 	}
-	p.keepOpen(w.waits(p) && (len(p.tries) > 0 || p.refused))
+	p.addInDoubt(w.waits(p) && (len(p.tries) > 0 || p.refused))
 	p.endCall(release)
 }
 

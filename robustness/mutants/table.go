@@ -186,12 +186,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: an unknown one is not cleaned up", in: "acquisition.abandon", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "a.keepOpen()",
+		old: "a.addInDoubt()",
 		new: "",
 	},
 	{
 		name: "acquire: an earlier one comes behind a later release", in: "clear", suite: tests(hold, "TestAttemptBehindALaterRelease"),
-		old: "a.engine.Calls.Outlast(ctx, a.account.openAttempts())",
+		old: "a.engine.Calls.Outlast(ctx, a.account.attemptsInDoubt())",
 		new: "",
 	},
 	{
@@ -206,7 +206,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "acquire: the attempts before the granted one are forgotten", in: "acquisition.granted", suite: simulation("mutex", "-class", "a", "-faults", "calls"),
-		old: "a.keepOpen()",
+		old: "a.addInDoubt()",
 		new: "",
 	},
 	{
@@ -293,7 +293,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "release: an unanswered one is not waited for", in: "giveBack", suite: tests(hold, "TestLateReleaseDoesNotHitTheNextHold"),
-		old: "s.keepOpen(res.Unknown, 0, true)",
+		old: "s.addInDoubt(res.Unknown, 0, true)",
 		new: "",
 	},
 	{
@@ -302,7 +302,7 @@ var mutants = []mutant{
 		new: "freeTurn(false)",
 	},
 	{
-		name: "release: one that was not sent may have been carried out", in: "side.released", suite: tests(owner, "TestUnlockBehindAReleaseThatWasNotSent"),
+		name: "release: one that was not sent may have been carried out", in: "side.noteRelease", suite: tests(owner, "TestUnlockBehindAReleaseThatWasNotSent"),
 		old: "if len(res.Unknown) > 0",
 		new: "if res.Err != nil",
 	},
@@ -463,7 +463,7 @@ var mutants = []mutant{
 		new: "true",
 	},
 	{
-		name: "read-write: a lost writer stays beside its longer read", in: "side.forget", suite: simulation("readwrite", "-class", "a"),
+		name: "read-write: a lost writer stays beside its longer read", in: "side.forgetRun", suite: simulation("readwrite", "-class", "a"),
 		old: "mono.Now() < other.End()",
 		new: "false",
 	},
@@ -782,7 +782,7 @@ var mutants = []mutant{
 		new: "free - missing + 1 >= kept + leaves)",
 	},
 	{
-		name: "permits: one that was prolonged outlives its hold", in: "side.forget", suite: tests(permits, "TestShortLeaseThatIsProlongedByID"),
+		name: "permits: one that was prolonged outlives its hold", in: "side.forgetRun", suite: tests(permits, "TestShortLeaseThatIsProlongedByID"),
 		old: " || s.lock.PermitIDs != nil",
 		new: "",
 	},
@@ -1386,7 +1386,7 @@ var mutants = []mutant{
 	// Transfer, force, and who a client is.
 	{
 		name: "transfer: while an attempt is under way", in: "engine.Hold.Detach", suite: tests(owner, "TestTransferWaitsForWhatIsOnItsWay"),
-		old: "e.Calls.Outlast(ctx, a.openAttempts()); ",
+		old: "e.Calls.Outlast(ctx, a.attemptsInDoubt()); ",
 		new: "",
 	},
 	{
@@ -2156,7 +2156,7 @@ var mutants = []mutant{
 		new: "if false",
 	},
 	{
-		name: "engine: a waiter that gave up is not taken out", in: "acquisition.keepOpen", suite: simulation("fair", "-class", "a", "-faults", "messages"),
+		name: "engine: a waiter that gave up is not taken out", in: "acquisition.addInDoubt", suite: simulation("fair", "-class", "a", "-faults", "messages"),
 		old: "a.side.MarkListed()",
 		new: "",
 	},
@@ -2196,13 +2196,13 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "engine: news of an earlier run ends the next one", in: "side.lose", suite: tests(engine, "TestLateNewsOfALossDoesNotHitTheNextHold"),
+		name: "engine: news of an earlier run ends the next one", in: "side.runLost", suite: tests(engine, "TestLateNewsOfALossDoesNotHitTheNextHold"),
 		old: "entry != nil && entry != s.entry",
 		new: "false",
 	},
 	{
-		name: "engine: a lost hold is kept for ever", in: "side.lose", suite: tests(owner, "TestForgottenHold"),
-		old: "s.forget(run)",
+		name: "engine: a lost hold is kept for ever", in: "side.runLost", suite: tests(owner, "TestForgottenHold"),
+		old: "s.forgetRun(run)",
 		new: "_ = run",
 	},
 	{
