@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
-	"github.com/holdfast-go/holdfast/internal/ledger"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -19,8 +18,7 @@ type acquisition struct {
 
 	hold   *Hold // what the hold is to be
 	claim  claim
-	change ledger.Change // to ask for
-	asking bool          // it has the turn, and no result yet
+	asking bool // it has the turn, and no result yet
 	// nesting is the run of write holds that this is to read in; nil: there is none. It is granted only while these stand in
 	// Redis.
 	nesting *entry

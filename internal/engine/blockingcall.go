@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/call"
+	"github.com/holdfast-go/holdfast/internal/ledger"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/mono"
 	"github.com/holdfast-go/holdfast/internal/protocol"
@@ -25,9 +26,11 @@ type blockingCall struct {
 	hadToWait bool   // Args.OnWait was told
 	leaveDue  bool   // a wait may have left something in Redis
 
-	// account is the owner's; nil if the call has no owner, or before the first request for a fresh one. side is the one to acquire.
+	// account is the owner's; nil if the call has no owner, or before the first request for a fresh one. side is the one to acquire,
+	// and change what is to be requested of it.
 	account *account
 	side    *side
+	change  ledger.Change
 	// known is the side that the account had before the call; nil if the owner is fresh, or there is none.
 	known *side
 	// taker is the hold to acquire if the lock may be handed off to it, or if it may join a cohort; nil: neither.
@@ -96,7 +99,7 @@ func (a *blockingCall) openAccount(owner string) {
 	a.side = &a.account.first
 	a.account.mu.Lock()
 	defer a.account.mu.Unlock()
-	_, _, _ = a.side.Next() // from 0 to 1, as free asks for: a run begins
+	a.change, _, _ = a.side.Next() // the one that free asks for; a run begins
 }
 
 // noteSent notes that a request is under way that may let the key live for the lease; noteReply, that it is over. Of a fresh owner that is
