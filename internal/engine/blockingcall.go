@@ -31,7 +31,7 @@ type blockingCall struct {
 	account *account
 	side    *side
 	change  ledger.Change
-	// known is the side that the account had before the call; nil if the owner is fresh, or there is none.
+	// known is the side of an owner who was known before the call; nil if the owner is fresh, or there is none.
 	known *side
 	// taker is the hold to acquire if the lock may be handed off to it, or if it may join a cohort; nil: neither.
 	taker *Hold

@@ -29,7 +29,7 @@
 //	             known before: account, turn, change, lease          wait.run ───────┴─▶ abandon ─ freeTurn
 //
 //	Unlock ─ leaveShared or handOver: no word to Redis
-//	       └ drop ─ giveBack ─ freeTurn
+//	       └ drop ─ unlock ─ giveBack ─ freeTurn
 //
 // # Waiting
 //
@@ -60,7 +60,7 @@
 //	             by the timeout, and by Close. A waiter's machine belongs to it: the hub's goroutine,
 //	             and the one that hands a hold off, only send on its channels.
 //	freeTurn     one an account with open attempts, or counts to be given back, or a waiter to take
-//	             out of Redis; bounded by the attempts' limits (two minutes if clocks are far
+//	             out of Redis, and one for each side and each leave of it; bounded by the attempts' limits (two minutes if clocks are far
 //	             apart), or by the key's end while Redis is away. Counted by Engine.Tasks.
 //	try slot     one an attempt that its waiter gave up, until its outcome is known. Counted.
 //	loss         one a loss, until the key has gone. Counted.
@@ -76,7 +76,7 @@
 //	account.turn   a semaphore, held during I/O
 //	accounts.mu    the maps of accounts
 //	account.mu     the ledger, both sides, and how their holds have ended; never during I/O
-//	mail.mu        the grant channels, whose each request is, and what is put into boxes
+//	mail.mu        the grant channels, the box of each request, and what is put into boxes
 //
 // They are taken in this order, then those of a composite in the root, then those of waitqueue,
 // wakeup, watchdog, presence. The hub's is held when it calls mail; mail holds its own when it calls
@@ -94,6 +94,6 @@
 // nothing. A loss is told once, to every hold of the run.
 //
 // The driver reports a late answer to its attempt (call.Attempt.Tell). A late answer to a renewal raises the deadline, on the
-// driver's goroutine, if the run that it was sent for is still watched. freeTurn's goroutine handles
-// the other late answers.
+// driver's goroutine, if the run that it was sent for is still watched. A call that goes on uses its own late answers; freeTurn's
+// goroutine handles the others.
 package engine

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// This file is the whole way of a free lock: one request, and its reply.
+// This file is the way of a free lock up to its one request, and the one way from there into waiting.
 
 // Acquire acquires a lock, as a hold that the caller has allocated. If it returns an error, or panics since the WaitObserver has, the
 // hold is of no use, and what an attempt may have taken is given back in the background.
@@ -66,7 +66,7 @@ func (a *acquisition) free() error {
 // so that a goroutine that waits does not keep the stack of its first request.
 func (a *blockingCall) ask(request *protocol.Acquire) (res call.Result, w *wait) {
 	refused := false
-	if !request.Waiting || a.triesFirst() {
+	if !request.Waiting || a.triesUnqueued() {
 		res = a.tryAlone(request)
 		refused = res.Has(script.Refused)
 		if !request.Waiting || !refused && !moving(res.Why()) {
@@ -102,21 +102,21 @@ func (a *blockingCall) join(owner string) (ahead int, first bool) {
 	if a.bounded != nil { // it may have waited for its owner's earlier call
 		now = time.Now()
 	}
-	return a.engine.queues.Join(&a.waiter, a.lock.queueFor(owner), a.taker, now)
+	return a.engine.queues.Join(&a.waiter, a.lock.queueFor(owner), a.taker, mono.Of(now))
 }
 
-// triesFirst reports whether to try once before queueing: if acquiring changes nothing, if the lock is shared and nobody has been
-// refused here, or if the owner may hold the other side.
-func (a *blockingCall) triesFirst() bool {
+// triesUnqueued reports whether to try once before queueing.
+func (a *blockingCall) triesUnqueued() bool {
 	l := a.lock
 	switch {
-	case l.TwoSides && a.known != nil:
+	case l.TwoSides && a.known != nil: // the owner may hold the other side
 		return true
 	case l.SharesHolds && a.taker != nil:
 		return false // one asks, and lets the others in
 	case l.Shared && a.hears():
-		return a.engine.queues.TriesFirst(l.queueFor("")) // the first is listed at once; the others need not wait for its reply
+		return a.engine.queues.HeadHasNoReply(l.queueFor("")) // the head is listed at once; the others need not wait for its reply
 	}
+	// A latch that is waited for is not changed; a semaphore's permits are shared, as long as nobody waits here.
 	return l.ReadOnly || l.Shared && !a.engine.queues.HasWaiters(l.queueFor(""))
 }
 

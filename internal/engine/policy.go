@@ -12,7 +12,7 @@ import (
 // longestSleep is the longest sleep of an unlisted waiter between two requests: what a lost message can cost.
 const longestSleep = 3 * time.Second
 
-// policyOf returns how a call waits for its kind of lock, if a grant message grants it for as long.
+// policyOf returns how a call waits for its kind of lock. A grant message grants the lock for the time grant.
 func policyOf(a *blockingCall, grant time.Duration) waiting.Policy {
 	l, now, timeout := a.lock, mono.Now(), a.engine.Timeout
 	p := waiting.Policy{

@@ -26,7 +26,7 @@ type Config struct {
 	Driver driver.Driver
 	// ID is the client's UUID, in front of the number of each of its owners.
 	ID string
-	// Lease is what holds with another lease are renewed with while something is nested in them.
+	// Lease is the client's: a hold with a fixed lease is renewed with it while another hold is nested in it.
 	Lease time.Duration
 	// MaxHold bounds every run of holds; 0: it does not.
 	MaxHold time.Duration

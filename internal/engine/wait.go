@@ -28,7 +28,7 @@ type wait struct {
 	res      call.Result   // of the last request; after another end, why the call ends
 }
 
-// waitBehind returns a wait behind other waiters of this process. A waiter with none ahead sends its request at once.
+// waitBehind returns a wait behind other waiters of this process. It may be at the head of its queue already.
 func waitBehind(a *blockingCall, request *protocol.Acquire, ahead int) *wait {
 	return &wait{blockingCall: a, request: *request, m: waiting.New(policyOf(a, request.Grant()), a.last != nil), ahead: ahead}
 }
@@ -166,7 +166,7 @@ func (w *wait) result() *call.Result {
 	case handedOver:
 		w.res = call.Result{Err: errHandedOver}
 	case !since.IsZero():
-		w.res.Sent, w.res.LastFailure = mono.Of(since), cmp.Or(w.res.LastFailure, failing)
+		w.res.Sent, w.res.LastFailure = since, cmp.Or(w.res.LastFailure, failing)
 	}
 	return &w.res
 }
@@ -183,7 +183,7 @@ func (w *wait) send(what waiting.Send) waiting.Event {
 		w.engine.Presence.WriteIfDue(mono.Now()) // a client that waits for long still has to be named
 	}
 	w.noteSent()
-	w.waiter.Asked(time.Now())
+	w.waiter.Asked(mono.Now())
 	w.res = w.engine.Calls.Do(ctx, w.lock.Requests.Acquire(w.request), &w.waiter)
 	w.noteReply(&w.res)
 	return w.outcome(ctx)

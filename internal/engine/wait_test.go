@@ -52,7 +52,7 @@ func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
 		b := newBlockingCall(t.Context(), l, OpAcquire, &Args{OnWait: panicking{}})
 		a := &b
 		a.stopping = e.Draining
-		if _, first := e.queues.Join(&a.waiter, l.queueFor(""), nil, a.started); !first {
+		if _, first := e.queues.Join(&a.waiter, l.queueFor(""), nil, mono.Now()); !first {
 			t.Fatal("the queue is not empty")
 		}
 		w := waitAfter(a, &protocol.Acquire{Lease: time.Second, Number: "id"}, mono.Now(), refused(1000))
@@ -80,7 +80,7 @@ func TestAWaiterBehindOthersHasNoAccount(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine) {
 		l := lockOf(e, plain, "x")
 		var ahead waiter
-		e.queues.Join(&ahead, l.queueFor(""), nil, time.Now())
+		e.queues.Join(&ahead, l.queueFor(""), nil, mono.Now())
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() { unlock(t, acquire(t.Context(), t, l)) })

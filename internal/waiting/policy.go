@@ -29,7 +29,7 @@ type Policy struct {
 	// GrantValid is how long a hold that begins with a grant message is valid, counted from the first send of the request that
 	// was granted; 0 if a hold must not begin with a message. GrantMin is the least time that must be left of it.
 	GrantValid, GrantMin time.Duration
-	// LongestSleep bounds the sleep of a waiter that has no entry.
+	// LongestSleep bounds a sleep for which Redis has set no time, and every sleep of an unlisted waiter unless Lists is Always.
 	LongestSleep time.Duration
 	// FailurePause is the sleep after a request to which Redis did not reply, and Outage how long a waiter tolerates that.
 	FailurePause, Outage time.Duration
@@ -44,7 +44,7 @@ type Policy struct {
 type Lore struct {
 	// NotBefore is when the queue stops letting others go first; zero if it does not.
 	NotBefore mono.Time
-	// At is when the head sends a request unless it is woken before; zero if no head has had a reply.
+	// At is when the head sends a request unless it is woken before; zero if no head has had a reply, or been told that the keys move.
 	At mono.Time
 	// InTouch reports whether Redis has replied to a head, or a holder of this process has or had the lock.
 	InTouch bool

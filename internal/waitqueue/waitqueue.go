@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/list"
 	"github.com/holdfast-go/holdfast/internal/mono"
@@ -55,7 +54,7 @@ type Queue[T, J any] struct {
 	former      Holder    // who had it last, if nobody has been refused since
 	joinable    *J        // what newcomers may join in place of waiting; nil: nothing
 	unheard     bool      // nobody else has heard when the lock was given back here
-	unanswered  time.Time // when the first request without a reply was sent; zero if there is none
+	unanswered  mono.Time // when the first request without a reply was sent; zero if there is none
 	failing     error     // how an attempt of such a request failed; nil if none did
 	failed      error     // with what the head before has given up, since nobody was answered; nil: it has not
 }
@@ -110,7 +109,7 @@ func New[T, J any](listen func(channel string, q *Queue[T, J]) (leave func())) *
 
 // Join appends a waiter to the queue with the given key, and returns how many are ahead. taker is nil if the lock must not be
 // handed over to it. If first is set, it is at the head and nobody has tried yet: then it has the try slot, and sends a request now.
-func (qs *Queues[T, J]) Join(w *Waiter[T, J], key Key, taker *T, now time.Time) (ahead int, first bool) {
+func (qs *Queues[T, J]) Join(w *Waiter[T, J], key Key, taker *T, now mono.Time) (ahead int, first bool) {
 	s := qs.of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,9 +156,8 @@ func (qs *Queues[T, J]) HasWaiters(key Key) bool {
 	return q != nil && (q.waiters.Len() > 0 || len(q.trySlot) > 0)
 }
 
-// TriesFirst reports whether the head of the queue with the given key asks for the first time, and nobody has been refused since
-// the queue was empty.
-func (qs *Queues[T, J]) TriesFirst(key Key) bool {
+// HeadHasNoReply reports whether the queue with the given key has a head, and no head of it has had a reply yet.
+func (qs *Queues[T, J]) HeadHasNoReply(key Key) bool {
 	s := qs.of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +229,7 @@ func (w *Waiter[T, J]) Listen(on bool) {
 // RetryAt sets when to send the next request without a wake-up, and why the last one was refused; nil leaves that as it is.
 func (w *Waiter[T, J]) RetryAt(at mono.Time, refusal error) {
 	w.inQueue(func(q *Queue[T, J]) {
-		q.lore.RetryAt, q.unanswered, q.failing = at, time.Time{}, nil
+		q.lore.RetryAt, q.unanswered, q.failing = at, 0, nil
 		if refusal != nil {
 			q.lore.Refusal, q.unheard, q.former = refusal, false, nil
 		}
@@ -240,7 +238,7 @@ func (w *Waiter[T, J]) RetryAt(at mono.Time, refusal error) {
 
 // Asked notes that the head sends a request, and Failing how an attempt of it failed. RetryAt, LeaveAfter and Answered note the
 // reply. GiveUp returns these notes to a waiter whose time ends before that.
-func (w *Waiter[T, J]) Asked(now time.Time) {
+func (w *Waiter[T, J]) Asked(now mono.Time) {
 	w.inQueue(func(q *Queue[T, J]) {
 		if q.unanswered.IsZero() { // else the head before has left without a reply
 			q.unanswered = now
@@ -259,7 +257,7 @@ func (w *Waiter[T, J]) Failing(why error) {
 func (w *Waiter[T, J]) Answered() {
 	w.queue.shard.mu.Lock()
 	defer w.queue.shard.mu.Unlock()
-	w.queue.unanswered, w.queue.failing = time.Time{}, nil
+	w.queue.unanswered, w.queue.failing = 0, nil
 }
 
 // Lore returns what the heads of the waiter's queue have learnt; nothing if the waiter has left it.
@@ -285,7 +283,7 @@ func (w *Waiter[T, J]) LeaveAfter(retryAt mono.Time, keepsSlot bool, holder Hold
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	q.lore.RetryAt = cmp.Or(retryAt, q.lore.RetryAt)
-	q.unanswered, q.failing = time.Time{}, nil
+	q.unanswered, q.failing = 0, nil
 	q.remove(w, departed)
 	if !keepsSlot {
 		<-q.trySlot
@@ -308,7 +306,7 @@ func (w *Waiter[T, J]) Leave() (handedOver bool) {
 
 // GiveUp is Leave. If a request of the queue is without a reply, it also returns when the first such request was sent, and how an
 // attempt of it failed; otherwise the zero time and nil.
-func (w *Waiter[T, J]) GiveUp() (handedOver bool, since time.Time, failing error) {
+func (w *Waiter[T, J]) GiveUp() (handedOver bool, since mono.Time, failing error) {
 	if w.queue == nil { // it has never joined one
 		return false, since, nil
 	}
@@ -365,7 +363,7 @@ func (q *Queue[T, J]) tidy() {
 		q.unsubscribe = nil
 	}
 	q.lore, q.former, q.unheard, q.failed = Lore{}, nil, false, nil
-	q.unanswered, q.failing = time.Time{}, nil
+	q.unanswered, q.failing = 0, nil
 	select {
 	case <-q.wake:
 	default:

@@ -3,7 +3,6 @@ package waitqueue
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/mono"
 )
@@ -34,7 +33,7 @@ func enter(qs *queues, key Key, taker int) *waiter {
 	if taker == 0 {
 		takes = nil
 	}
-	if _, first := qs.Join(w, key, takes, time.Now()); first {
+	if _, first := qs.Join(w, key, takes, mono.Now()); first {
 		w.Done()
 	}
 	return w

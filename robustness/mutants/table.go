@@ -1008,8 +1008,8 @@ var mutants = []mutant{
 		new: "n | uint64(b)>>8",
 	},
 	{
-		name: "permit line: the first of a process tries before it stands there", in: "blockingCall.triesFirst", suite: tests(line, "TestPermitLineOfProcesses"),
-		old: "return a.engine.queues.TriesFirst(l.queueFor(\"\"))",
+		name: "permit line: the first of a process tries before it stands there", in: "blockingCall.triesUnqueued", suite: tests(line, "TestPermitLineOfProcesses"),
+		old: "return a.engine.queues.HeadHasNoReply(l.queueFor(\"\"))",
 		new: "return !a.engine.queues.HasWaiters(l.queueFor(\"\"))",
 	},
 	{
@@ -1671,7 +1671,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a reply that comes after its waiter has left does not count", in: "Waiter.Answered", suite: tests(hold, "TestCancelledOneAfterTheOther"),
-		old: "w.queue.unanswered, w.queue.failing = time.Time{}, nil",
+		old: "w.queue.unanswered, w.queue.failing = 0, nil",
 		new: "",
 	},
 	{

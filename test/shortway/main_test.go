@@ -25,7 +25,7 @@ type way struct {
 // The longest ways are those that were measured: lower them when one gets shorter. A Lock is to have 25 calls through 8
 // files, and 10 turns of mutexes, of which 5 are wide.
 var longest = map[string]way{
-	"lock":   {calls: 162, functions: 122, files: 35, turns: 9, wide: 4},
+	"lock":   {calls: 164, functions: 122, files: 35, turns: 9, wide: 4},
 	"unlock": {calls: 97, functions: 78, files: 24, turns: 10, wide: 4}, // of which each look at the clock has two: see package mono
 }
 
