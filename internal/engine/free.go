@@ -81,7 +81,8 @@ func (a *blockingCall) ask(request *protocol.Acquire) (res call.Result, w *wait)
 		return res, waitBehind(a, request, ahead)
 	}
 	if refused || len(a.unknown) > 0 {
-		a.waiter.Done() // Args.OnWait is told before the request
+		a.waiter.Answered() // nothing is under way until Args.OnWait has been told
+		a.waiter.Done()
 		return res, waitBehind(a, request, ahead)
 	}
 	var sent mono.Time

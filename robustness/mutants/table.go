@@ -1665,6 +1665,11 @@ var mutants = []mutant{
 		new:   "false",
 	},
 	{
+		name: "acquire: Redis is blamed for the time that OnWait takes", in: "blockingCall.ask", suite: tests(owner, "TestErrorAfterASlowHook"),
+		old: "a.waiter.Answered()",
+		new: "",
+	},
+	{
 		name: "an outage is not told to those behind the head", in: "wait.result", suite: tests(hold, "TestWhyAWaiterBehindAnotherEnded"),
 		old: "!since.IsZero()",
 		new: "false",

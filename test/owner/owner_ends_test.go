@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -63,5 +64,26 @@ func TestErrorOfACallThatWasBehindAnother(t *testing.T) {
 		}
 		d.SetFaults(nil)
 		kit.Unlock(t, theirs)
+	})
+}
+
+// TestErrorAfterASlowHook: a call was refused, its OnWait took five seconds, and it is cancelled 50 ms after its next request. Redis is
+// not blamed for the five seconds.
+func TestErrorAfterASlowHook(t *testing.T) {
+	fakeKinds(t, func(s *stage) {
+		theirs := s.heldByOther()
+		ctx, cancel := context.WithCancel(s.own)
+		hook := holdfast.WithHooks(holdfast.Hooks{OnWait: func(context.Context, holdfast.Event) {
+			time.Sleep(5 * time.Second)
+			kit.All(s.d, memdriver.Fault{DelayReply: 100 * time.Millisecond})
+			time.AfterFunc(50*time.Millisecond, cancel)
+		}})
+		_, err := s.x.Lock(ctx, hook)
+		var locked *holdfast.LockedError
+		if kit.WantError(s.T, err, context.Canceled); !errors.As(err, &locked) || locked.Holder != theirs.Owner() {
+			s.Error(err)
+		}
+		time.Sleep(time.Second)
+		s.Unlock(theirs)
 	})
 }
