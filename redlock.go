@@ -153,14 +153,22 @@ func (a *compositeAcquire) quorumFailure(c *composite, before error) error {
 	}
 	unavailable += len(failed)
 	switch {
-	case live >= a.need: // they came when the wait was over
-		return &BackendError{Op: engine.OpAcquire, Name: a.name, Err: call.ErrNoAnswer}
+	case live >= a.need:
+		return a.tooLate()
 	case locked != nil && unavailable <= spare:
 		return locked
 	case before != nil && withReason <= spare:
 		return before
 	}
 	return a.tooFew(live, silent, failed)
+}
+
+// tooLate is the error for a quorum that was granted when the wait was over, or the caller had given up.
+func (a *compositeAcquire) tooLate() error {
+	if time.Since(a.started) < call.Patience(a.caller, true, a.ackTimeout()) {
+		return context.Cause(a.caller) // the servers were just about to reply
+	}
+	return &BackendError{Op: engine.OpAcquire, Name: a.name, Err: call.ErrNoAnswer}
 }
 
 // tooFew is the error for servers that failed, or were silent, in a try.

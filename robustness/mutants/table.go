@@ -1670,6 +1670,12 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
+		name: "acquire: Redis is blamed for a RedLock that it grants as it is cancelled", in: "compositeAcquire.tooLate",
+		suite: tests(multi, "TestRedLockCancelledAsItIsGranted"),
+		old:   "time.Since(a.started) < call.Patience(a.caller, true, a.ackTimeout())",
+		new:   "false",
+	},
+	{
 		name: "an outage is not told to those behind the head", in: "wait.result", suite: tests(hold, "TestWhyAWaiterBehindAnotherEnded"),
 		old: "!since.IsZero()",
 		new: "false",

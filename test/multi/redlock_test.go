@@ -230,6 +230,25 @@ func TestRedLockCancelledAmidATry(t *testing.T) {
 	}
 }
 
+// All servers have granted it when the caller cancels the call, and their grants are on their way. Redis is blamed only if it was silent
+// for long.
+func TestRedLockCancelledAsItIsGranted(t *testing.T) {
+	slow := holdfast.WithHooks(holdfast.Hooks{OnAcquire: func(context.Context, holdfast.Event) { time.Sleep(2 * time.Millisecond) }})
+	for _, silence := range []time.Duration{0, 200 * time.Millisecond} {
+		fake(t, 3, func(s *stage) {
+			s.Fault(memdriver.Fault{DelayReply: silence}, 0, 1, 2)
+			ctx, cancel := context.WithCancel(background)
+			time.AfterFunc(silence+time.Millisecond, cancel)
+			_, err := s.Redlock("x").Lock(ctx)
+			if kit.WantError(t, err, context.Canceled); errors.As(err, new(*holdfast.BackendError)) != (silence > 0) {
+				t.Errorf("after %v: %v", silence, err)
+			}
+			time.Sleep(time.Minute)
+			s.WantFree(t)
+		}, slow)
+	}
+}
+
 // All servers grant it just after the wait is over, or one of them, and the others do not answer.
 func TestRedLockAfterItsWait(t *testing.T) {
 	slow := holdfast.WithHooks(holdfast.Hooks{
