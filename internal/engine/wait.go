@@ -98,7 +98,7 @@ func (w *wait) setWaiter(waiter *waiter) {
 // lore returns what the heads of the queue have learnt.
 func (w *wait) lore() waiting.Lore {
 	l := w.waiter.Lore()
-	return waiting.Lore{NotBefore: l.NotBefore, At: l.RetryAt, InTouch: l.Refusal != nil}
+	return waiting.Lore{NotBefore: l.NotBefore, At: l.RetryAt, InTouch: l.Refusal != nil || !l.RetryAt.IsZero()}
 }
 
 // carryOut does what the machine says, but for sending.
