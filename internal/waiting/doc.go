@@ -163,7 +163,7 @@
 // To send a request [WithID], the runner draws an ID, calls [Wait.Sent], and registers its box for that ID, all before the first
 // attempt. It subscribes to the grant channel before its first sleep. The outcome is Acquired, Refused, Rejected or Failed. Only a request needs a context that Wait and Close end.
 //
-// The box holds one message. A grant in it is replaced by another grant only, and a message for a request in Do.Forget is removed.
+// The box holds one message. A grant in it is replaced by another grant only (a forged retry may displace a true one: the waiter then sleeps as its refusal said), and a message for a request in Do.Forget is removed.
 // A grant is put in if it has the whole ID of a request. Other messages have the first half of an ID; the box gets them with the
 // whole one. A new subscription to the grant channel wakes the queue's head, because messages may be lost.
 //
