@@ -18,31 +18,36 @@ import (
 // blockingCall requests a lock until it is granted, or the call ends. It is an acquire, or leaves no hold.
 type blockingCall struct {
 	span
+	target
+	progress
 
-	lock      *Lock
-	engine    *Engine
-	args      Args
-	op        string // for errors
-	hadToWait bool   // Args.OnWait was told
-	leaveDue  bool   // a wait may have left something in Redis
+	lock   *Lock
+	engine *Engine
+	args   Args
+	op     string        // for errors
+	lease  time.Duration // that it requests
 
-	// account is the owner's; nil if the call has no owner, or before the first request for a fresh one. side is the one to acquire,
-	// and change what is to be requested of it.
-	account *account
-	side    *side
-	change  ledger.Change
-	// known is the side of an owner who was known before the call; nil if the owner is fresh, or there is none.
-	known *side
-	// taker is the hold to acquire if the lock may be handed off to it, or if it may join a cohort; nil: neither.
-	taker *Hold
-	// queue waits for the hold to be handed off; nil if none does.
-	queue   *queue
-	lease   time.Duration   // that it requests
-	grant   time.Duration   // how long it was granted by a grant message; 0 if it was not
-	unknown []*call.Attempt // whose result is not known
-	// last is the last refusal or failure: the error when the wait is over.
-	last   error
+	taker  *Hold  // the hold to acquire if the lock may be handed off to it, or if it may join a cohort; nil: neither
+	queue  *queue // waits for the hold to be handed off; nil if none does
 	waiter waiter // in the queue of this process
+}
+
+// target is the owner that a call is for, and what it is to have. It is empty if the call has no owner, and before the first request
+// for a fresh one.
+type target struct {
+	account *account
+	side    *side         // the one to acquire
+	change  ledger.Change // what is to be requested of it
+	known   *side         // the side of an owner who was known before the call; nil if the owner is fresh
+}
+
+// progress is what has come of a call so far.
+type progress struct {
+	unknown   []*call.Attempt // whose result is not known
+	last      error           // the last refusal or failure: the error when the wait is over
+	hadToWait bool            // Args.OnWait was told
+	grant     time.Duration   // how long it was granted by a grant message; 0 if it was not
+	leaveDue  bool            // a wait may have left something in Redis
 }
 
 func newBlockingCall(ctx context.Context, l *Lock, op string, args *Args) blockingCall {
