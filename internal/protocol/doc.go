@@ -14,9 +14,9 @@
 //
 // # Scripts
 //
-// There is one Lua file an operation. Its header is its contract: keys, arguments,
+// There is one Lua file an operation, of one kind or of several. Its header is its contract: keys, arguments,
 // replies; what all begin with stands in lua/frame.lua. The other files are libraries,
-// from which load takes the pieces that an operation asks for. Scripts take the lock
+// from which assemble takes the pieces that an operation asks for. Scripts take the lock
 // from one state to another (this owner, from count n to n + 1) and never add to
 // one, so that a call whose reply was lost can be asked again, and one that arrives
 // late finds another state and does nothing. They check their arguments before they

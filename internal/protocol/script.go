@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"embed"
+	"io/fs"
 	"maps"
 	"regexp"
 	"strings"
@@ -10,11 +11,14 @@ import (
 )
 
 //go:embed lua/*.lua
-var files embed.FS
+var embedded embed.FS
 
-// load is assemble for a script that the library sends: it is one of [Every].
+// lua is the text of all scripts.
+var lua = sources{files: embedded, libraries: map[string]pieces{}}
+
+// load assembles a script that the library sends, and adds it to [Every].
 func load(kind, operation string) *driver.Script {
-	s := assemble(kind, operation)
+	s := lua.assemble(kind, operation)
 	loaded[kind+" "+operation] = s
 	return s
 }
@@ -26,37 +30,92 @@ var loaded = map[string]*driver.Script{}
 // them for a user who may not use EVAL.
 func Every() map[string]*driver.Script { return maps.Clone(loaded) }
 
-// assemble returns the script of a kind's operation, whose name is the operation's. It
-// is what every script begins with, and the operation's file, in which a comment of
-// this form stands where it needs pieces of a library:
+// sources are Lua files, and the libraries among them that have been read.
+type sources struct {
+	files     fs.FS
+	libraries map[string]pieces
+}
+
+// pieces are the paragraphs of a library by the names that they define.
+type pieces map[string]*string
+
+// assemble returns the script of a kind's operation, named after the operation. The script is frame.lua and the operation's file:
+// OPERATION.lua, which several kinds share, or KIND_OPERATION.lua, if the kind has one of its own. These lines in it stand for text of
+// other files, which are libraries:
 //
 //	-- from LIBRARY: PIECE, PIECE
+//	-- fast
 //
-// Nothing else is sent: neither other pieces, nor comments that have a line of their
-// own. A server that executes a script builds each function that it comes by, called
-// or not; so the pieces stand behind the common case, where there is one.
-func assemble(kind, operation string) *driver.Script {
-	a := assembly{there: map[*string]bool{}}
-	a.add(source("frame"))
-	a.add(source(kind + "_" + operation))
+// The first is replaced by the paragraphs that define these names; the library `kind` is the file of the kind. The second is replaced by
+// the paragraph of the kind's file that begins with `-- fast OPERATION`: the kind's common case.
+//
+// Nothing else is sent: neither other pieces nor comments that have a line of their own. A server that executes a script builds each
+// function that it comes by, called or not. So the pieces stand behind the common case, where there is one.
+func (s sources) assemble(kind, operation string) *driver.Script {
+	a := assembly{sources: s, kind: kind, operation: operation, there: map[*string]bool{}}
+	a.add(s.read("frame"))
+	a.add(s.read(s.operation(kind, operation)))
 	return driver.NewScript(operation, a.text.String())
 }
 
-func source(name string) string {
-	text, err := files.ReadFile("lua/" + name + ".lua")
+// operation returns the name of the file that has a kind's operation.
+func (s sources) operation(kind, operation string) string {
+	own := kind + "_" + operation
+	if _, err := fs.Stat(s.files, "lua/"+own+".lua"); err != nil {
+		return operation
+	}
+	return own
+}
+
+func (s sources) read(name string) string {
+	text, err := fs.ReadFile(s.files, "lua/"+name+".lua")
 	if err != nil {
 		panic(err) // it is embedded, or the package does not work at all
 	}
 	return string(text)
 }
 
-// from is a line that asks for pieces.
-var from = regexp.MustCompile(`^( *)-- from (\w+): (.+)$`)
+// library returns the pieces of a library.
+func (s sources) library(name string) pieces {
+	if known, found := s.libraries[name]; found {
+		return known
+	}
+	found := pieces{}
+	for paragraph := range strings.SplitSeq(s.read(name), "\n\n") {
+		paragraph += "\n"
+		if first, _, _ := strings.Cut(paragraph, "\n"); strings.HasPrefix(first, fast) {
+			found[first] = &paragraph
+			continue
+		}
+		for _, definition := range defined.FindAllStringSubmatch(paragraph, -1) {
+			for piece := range strings.SplitSeq(definition[1], ", ") {
+				found[piece] = &paragraph
+			}
+		}
+	}
+	s.libraries[name] = found
+	return found
+}
+
+const (
+	ofKind = "kind"    // the library that is the file of the kind
+	fast   = "-- fast" // what stands for the kind's common case, or begins it
+)
+
+var (
+	// from is a line that asks for pieces.
+	from = regexp.MustCompile(`^( *)-- from (\w+): (.+)$`)
+	// defined are the names that a paragraph of a library defines.
+	defined = regexp.MustCompile(`(?m)^local (?:function )?(\w+(?:, \w+)*)`)
+)
 
 // assembly is a script that is being put together.
 type assembly struct {
-	text  strings.Builder
-	there map[*string]bool // the pieces that it has
+	sources
+
+	kind, operation string
+	text            strings.Builder
+	there           map[*string]bool // the pieces that it has
 }
 
 func (a *assembly) add(text string) {
@@ -67,12 +126,11 @@ func (a *assembly) add(text string) {
 			wanted = from.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 		}
 		switch {
+		case code == fast:
+			a.addPieces(ofKind, fast+" "+a.operation)
 		case wanted != nil && wanted[1] != "":
 			// Inside a block, so the rest of the script does not see them.
-			block := assembly{there: map[*string]bool{}}
-			for piece := range a.there {
-				block.there[piece] = true
-			}
+			block := assembly{sources: a.sources, kind: a.kind, operation: a.operation, there: maps.Clone(a.there)}
 			block.addPieces(wanted[2], wanted[3])
 			for line := range strings.Lines(block.text.String()) {
 				a.text.WriteString(wanted[1] + line)
@@ -87,10 +145,13 @@ func (a *assembly) add(text string) {
 
 // addPieces adds those that are not there yet, each behind those that it needs.
 func (a *assembly) addPieces(library, names string) {
-	pieces := piecesOf(library)
+	if library == ofKind {
+		library = a.kind
+	}
+	found := a.library(library)
 	for name := range strings.SplitSeq(names, ", ") {
-		piece, found := pieces[name]
-		if !found {
+		piece := found[name]
+		if piece == nil {
 			panic("there is no " + name + " in lua/" + library + ".lua")
 		}
 		if !a.there[piece] {
@@ -99,27 +160,3 @@ func (a *assembly) addPieces(library, names string) {
 		}
 	}
 }
-
-// piecesOf returns the pieces of a library by what they define: its paragraphs.
-func piecesOf(library string) map[string]*string {
-	if known, found := libraries[library]; found {
-		return known
-	}
-	pieces := map[string]*string{}
-	for paragraph := range strings.SplitSeq(source(library), "\n\n") {
-		paragraph += "\n"
-		for _, found := range defined.FindAllStringSubmatch(paragraph, -1) {
-			for name := range strings.SplitSeq(found[1], ", ") {
-				pieces[name] = &paragraph
-			}
-		}
-	}
-	libraries[library] = pieces
-	return pieces
-}
-
-// defined are the names that a paragraph of a library defines.
-var defined = regexp.MustCompile(`(?m)^local (?:function )?(\w+(?:, \w+)*)`)
-
-// libraries are those that have been read.
-var libraries = map[string]map[string]*string{}

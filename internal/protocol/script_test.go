@@ -5,42 +5,69 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/holdfast-go/holdfast/driver"
+	"testing/fstest"
 )
 
-// everyScript is every script that is sent, by its file.
-func everyScript(t *testing.T) map[string]*driver.Script {
+// TestEvery: every file is a script that is sent, or a library, from which one takes pieces.
+func TestEvery(t *testing.T) {
+	used := map[string]bool{"frame": true}
+	for name := range Every() {
+		kind, operation, _ := strings.Cut(name, " ")
+		used[lua.operation(kind, operation)] = true
+	}
+	for name := range lua.libraries {
+		used[name] = true
+	}
+	for _, name := range fileNames(t) {
+		if !used[name] {
+			t.Errorf("nothing is made of %s.lua", name)
+		}
+	}
+	if len(Every()) < 40 {
+		t.Errorf("only %d scripts", len(Every()))
+	}
+}
+
+// fileNames are the names of all Lua files.
+func fileNames(t *testing.T) (names []string) {
 	t.Helper()
-	entries, err := files.ReadDir("lua")
+	entries, err := embedded.ReadDir("lua")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]*driver.Script{}
 	for _, entry := range entries {
-		// A library's name has one word, but for one.
-		name := strings.TrimSuffix(entry.Name(), ".lua")
-		if kind, operation, found := strings.Cut(name, "_"); found && name != "semaphore_next" {
-			all[name] = assemble(kind, operation)
-		}
+		names = append(names, strings.TrimSuffix(entry.Name(), ".lua"))
 	}
-	if len(all) < 40 {
-		t.Fatalf("only %d scripts", len(all))
-	}
-	return all
+	return names
 }
 
-// TestEvery: what Every returns is what the files make.
-func TestEvery(t *testing.T) {
-	got := Every()
-	wanted := everyScript(t)
-	for file, want := range wanted {
-		if s := got[strings.Replace(file, "_", " ", 1)]; s == nil || s.SHA() != want.SHA() {
-			t.Errorf("%s is not among them", file)
-		}
+// An operation's file takes from a library, and from the file of its kind, what it names, and nothing twice.
+func TestAssemble(t *testing.T) {
+	files := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"frame":      "-- Stands before every script.\nlocal at = 1\n",
+		"common":     "-- A library.\n\nlocal A = 1\n\n-- b needs A.\n-- from common: A\nlocal function b()\n  return A\nend\n",
+		"big":        "-- fast take\n-- from common: A\nlocal some = A\n\n-- fast give\nreturn A\n\nlocal function size()\n  return 2\nend\n",
+		"small":      "-- fast take\nlocal some = 0\n\n-- from common: b\nlocal function size()\n  return b()\nend\n",
+		"take":       "-- take: a header.\n\n-- fast\nif some ~= 0 then\n  -- from kind: size\n  return size()\nend\n-- from common: A\nreturn A\n",
+		"give":       "-- from common: A\n-- fast\n",
+		"small_give": "return at\n",
+	} {
+		files["lua/"+name+".lua"] = &fstest.MapFile{Data: []byte(text)}
 	}
-	if len(got) != len(wanted) {
-		t.Errorf("%d scripts, of %d files", len(got), len(wanted))
+	s := sources{files: files, libraries: map[string]pieces{}}
+	size := "if some ~= 0 then\n  local function size()\n    return 2\n  end\n  return size()\nend\n"
+	nested := "  local A = 1\n  local function b()\n    return A\n  end\n  local function size()\n    return b()\n  end\n"
+	for name, want := range map[string]string{
+		"big take":   "local at = 1\nlocal A = 1\nlocal some = A\n" + size + "return A\n",
+		"small take": "local at = 1\nlocal some = 0\nif some ~= 0 then\n" + nested + "  return size()\nend\nlocal A = 1\nreturn A\n",
+		"big give":   "local at = 1\nlocal A = 1\nreturn A\n",
+		"small give": "local at = 1\nreturn at\n",
+	} {
+		kind, operation, _ := strings.Cut(name, " ")
+		if got := s.assemble(kind, operation); got.Source() != want || got.Name() != operation {
+			t.Errorf("%s: %s is\n%s\nwant\n%s", name, got.Name(), got.Source(), want)
+		}
 	}
 }
 
@@ -59,7 +86,7 @@ var known = strings.Fields("and break do else elseif end false for function if i
 // A name that a script uses is defined before, where it can be seen. Redis would say
 // so only when it comes to that line.
 func TestScriptsDefineWhatTheyUse(t *testing.T) {
-	for name, s := range everyScript(t) {
+	for name, s := range Every() {
 		var scopes []scope
 		for line := range strings.Lines(s.Source()) {
 			code := quoted.ReplaceAllString(strings.TrimSuffix(line, "\n"), "''")
@@ -89,7 +116,7 @@ type scope struct {
 
 // What is sent is used: every function is called, and no line is a comment.
 func TestScriptsAreLean(t *testing.T) {
-	for name, s := range everyScript(t) {
+	for name, s := range Every() {
 		for _, found := range functions.FindAllStringSubmatch(s.Source(), -1) {
 			if n := len(regexp.MustCompile(`\b`+found[1]+`\b`).FindAllString(s.Source(), -1)); n < 2 {
 				t.Errorf("%s: nothing calls %s", name, found[1])
@@ -107,17 +134,17 @@ func TestScriptsAreLean(t *testing.T) {
 // that it does not call.
 func TestTheCommonCaseComesFirst(t *testing.T) {
 	for name, want := range map[string][]string{
-		"mutex_acquire":   nil,
-		"mutex_release":   nil,
-		"fair_acquire":    nil,
-		"fair_release":    nil,
-		"read_acquire":    nil,
-		"read_release":    nil,
-		"write_acquire":   nil,
-		"permits_acquire": nil,
-		"permits_release": {"publish"},
+		"mutex acquire":   nil,
+		"mutex release":   nil,
+		"fair acquire":    nil,
+		"fair release":    nil,
+		"read acquire":    nil,
+		"read release":    nil,
+		"write acquire":   nil,
+		"permits acquire": nil,
+		"permits release": {"publish"},
 	} {
-		common, _, found := strings.Cut(everyScript(t)[name].Source(), " at\n")
+		common, _, found := strings.Cut(Every()[name].Source(), " at\n")
 		if !found {
 			t.Errorf("%s: no success", name)
 		}

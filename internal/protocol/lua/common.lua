@@ -1,4 +1,4 @@
--- Pieces for scripts of all kinds; see load in script.go. A paragraph is a piece.
+-- Pieces for scripts of all kinds; see assemble in script.go. A paragraph is a piece.
 
 -- What a script replies whose key is of the right type, but of another kind.
 local OTHER_KIND = 'WRONGTYPE the key is another kind of lock'
