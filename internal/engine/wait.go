@@ -220,12 +220,11 @@ func (w *wait) wasRefused(res *call.Result) waiting.Event {
 	// An attempt past its cutoff is a no-op from now on, and this refusal shows that it was one before.
 	w.unknown = slices.DeleteFunc(w.unknown, func(attempt *call.Attempt) bool { return attempt.Expiry() < res.Sent })
 	w.last = w.refusal(res)
-	e := waiting.Refused{Retry: min(protocol.ReadRetry(res.Reply), protocol.PlaceLives)} // after which its entry is stale
+	found := protocol.ReadRefusal(res.Reply)
+	e := waiting.Refused{Retry: min(found.Retry, protocol.PlaceLives)} // after which its entry is stale
 	switch {
 	case w.lock.Line:
-		var position int64
-		position, e.New = protocol.ReadPlace(res.Reply)
-		e.Listed, e.Beside = position >= 0, protocol.ReadListens(res.Reply)
+		e.Listed, e.New, e.Beside = found.Position >= 0, found.New, found.Beside
 	case w.lock.Polling != nil:
 		e.Retry = w.lock.Polling.Pause(w.refusals)
 		w.refusals++

@@ -27,10 +27,11 @@ func FuzzReplies(f *testing.F) {
 				t.Errorf("%s: %v", what, ttl)
 			}
 		}
-		lives("ReadRefusal", ReadRefusal(r).TTL)
+		refusal := ReadRefusal(r)
+		lives("ReadRefusal", refusal.TTL)
 		// Neither never, where there is a time, nor over and over again.
-		if hint, err := r.Int(2); err == nil && hint >= 0 && ReadRetry(r) < min(time.Duration(hint), time.Hour) {
-			t.Errorf("ReadRetry: %v of %v", ReadRetry(r), r.Rest)
+		if hint, err := r.Int(2); err == nil && hint >= 0 && refusal.Retry < min(time.Duration(hint), time.Hour) {
+			t.Errorf("ReadRefusal: again after %v of %v", refusal.Retry, r.Rest)
 		}
 		if s, err := ReadState(r); err == nil {
 			lives("ReadState", s.TTL)

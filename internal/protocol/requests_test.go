@@ -105,15 +105,16 @@ func TestReadReplies(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
-	equal(ReadRefusal(reply(int64(1500), "c:1")), Refusal{TTL: 1500 * time.Millisecond, Holder: "c:1"})
-	equal(ReadRefusal(reply(int64(-1), "c:1")), Refusal{TTL: -1, Holder: "c:1"})
-	equal(ReadRefusal(reply(int64(-2))), Refusal{})
-	equal(ReadRefusal(reply()), Refusal{})
-
-	equal(ReadRetry(reply(int64(1500), "c:1", int64(20))), 21*time.Millisecond)
-	equal(ReadRetry(reply(int64(1500), "c:1", int64(-1))), time.Duration(-1))
-	equal(ReadRetry(reply(int64(1500), "c:1")), 1501*time.Millisecond)
-	equal(ReadRetry(reply(int64(-1), "c:1")), time.Duration(-1))
+	const ms = time.Millisecond
+	equal(ReadRefusal(reply(int64(1500), "c:1")), Refusal{TTL: 1500 * ms, Holder: "c:1", Retry: 1501 * ms, Position: -1})
+	equal(ReadRefusal(reply(int64(-1), "c:1")), Refusal{TTL: -1, Holder: "c:1", Retry: -1, Position: -1})
+	equal(ReadRefusal(reply(int64(-2))), Refusal{Retry: ms, Position: -1})
+	equal(ReadRefusal(reply()), Refusal{Retry: ms, Position: -1})
+	equal(ReadRefusal(reply(int64(1500), "c:1", int64(20))), Refusal{TTL: 1500 * ms, Holder: "c:1", Retry: 21 * ms, Position: -1})
+	equal(ReadRefusal(reply(int64(1500), "c:1", int64(-1))), Refusal{TTL: 1500 * ms, Holder: "c:1", Retry: -1, Position: -1})
+	equal(ReadRefusal(reply(int64(-2), "", int64(20), int64(0), int64(1), int64(0))), Refusal{Retry: 21 * ms, New: true})
+	equal(ReadRefusal(reply(int64(1500), "c:1", int64(20), int64(-1), int64(0), int64(0))), Refusal{TTL: 1500 * ms, Holder: "c:1", Retry: 21 * ms, Position: -1})
+	equal(ReadRefusal(reply(int64(1500), "c:1", int64(20), int64(7), int64(0), int64(1))), Refusal{TTL: 1500 * ms, Holder: "c:1", Retry: 21 * ms, Position: 7, Beside: true})
 
 	number := rand.Text()
 	name := AskName(number)

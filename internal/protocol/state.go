@@ -11,23 +11,41 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Refusal is what a lock says that is held by others.
+// Refusal is the reply of a lock that others hold.
 type Refusal struct {
 	// TTL is how long it lives unless it is renewed: 0 if it is free, but somebody
 	// else's turn, -1 if it does not expire.
 	TTL    time.Duration
 	Holder string // one of them; empty if it is not said
+	// Retry is the time after which to ask again at the latest; below 0 if what is waited for does not expire.
+	Retry time.Duration
+	// Position is the index of the owner's entry in the waitlist; below 0: it has none. New is set if it had none before.
+	Position int64
+	New      bool
+	Beside   bool // the owner, which has an entry, listens where Redisson does as well
 }
 
-// ReadRefusal reads the refusal of a lock.
-func ReadRefusal(r script.Reply) (refusal Refusal) {
-	if pttl, err := r.Int(0); err == nil {
-		refusal.TTL = lifetime(pttl)
+// ReadRefusal reads the refusal of a lock: {pttl, holder, hint, position, new, listens}. Some kinds leave out what they do not say; others
+// say -1 there.
+func ReadRefusal(r script.Reply) Refusal {
+	found := Refusal{Retry: -1, Position: -1}
+	pttl, err := r.Int(0)
+	if err == nil {
+		found.TTL = lifetime(pttl)
 	}
-	if holder, err := r.Text(1); err == nil {
-		refusal.Holder = holder
+	found.Holder, _ = r.Text(1)
+	switch hint, said := r.Number(2); {
+	case said && hint >= 0:
+		found.Retry = Milliseconds(hint) + time.Millisecond
+	case !said && found.TTL >= 0:
+		found.Retry = found.TTL + time.Millisecond
 	}
-	return refusal
+	if position, listed := r.Number(3); listed {
+		anew, _ := r.Number(4)
+		listens, _ := r.Number(5)
+		found.Position, found.New, found.Beside = position, anew == 1, listens == 1
+	}
+	return found
 }
 
 // FoundCount reads how often the owner holds the lock, from the answer that this is another count than it was asked about.
@@ -65,37 +83,6 @@ func Sum(a, b int64) int64 {
 		return math.MinInt64
 	}
 	return a + b
-}
-
-// ReadRetry reads from a refusal after how long to ask again at the latest; below 0
-// if what is waited for does not expire.
-func ReadRetry(r script.Reply) time.Duration {
-	switch hint, err := r.Int(2); {
-	case err == nil && hint >= 0:
-		return Milliseconds(hint) + time.Millisecond
-	case err != nil:
-		if ttl := ReadRefusal(r).TTL; ttl >= 0 {
-			return ttl + time.Millisecond
-		}
-	}
-	return -1
-}
-
-// ReadPlace reads from a refusal in which place of the line the owner stands, from 0 on; below 0: in none. anew says that it did
-// not stand there before.
-func ReadPlace(r script.Reply) (place int64, anew bool) {
-	place, found := r.Number(3)
-	if !found {
-		return -1, false
-	}
-	n, _ := r.Number(4)
-	return place, n == 1
-}
-
-// ReadListens reads from the refusal of one who stands in line whether it listens where Redisson does as well.
-func ReadListens(r script.Reply) bool {
-	n, _ := r.Number(5)
-	return n == 1
 }
 
 // Message is what a client hears on its [GrantChannel]: that an ask was granted, or after how long to ask again.

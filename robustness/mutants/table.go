@@ -741,7 +741,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "fair: who waits beside Redisson's misses that it is next", in: "wait.wasRefused", suite: tests(fair, "TestFairBesideRedisson"),
-		old: "protocol.ReadListens(res.Reply)",
+		old: "found.Beside",
 		new: "false",
 	},
 	{
@@ -1087,12 +1087,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "waiting: longer than the entry lives", in: "wait.wasRefused", suite: tests(engine, "TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale"),
-		old: "min(protocol.ReadRetry(res.Reply), protocol.PlaceLives)",
-		new: "protocol.ReadRetry(res.Reply)",
+		old: "min(found.Retry, protocol.PlaceLives)",
+		new: "found.Retry",
 	},
 	{
 		name: "waiting: longer than the key lasts", in: "wait.wasRefused", suite: tests(line, "TestLineRuleOutsideAsksAtTheKeysEnd"),
-		old: "min(protocol.ReadRetry(res.Reply), protocol.PlaceLives)",
+		old: "min(found.Retry, protocol.PlaceLives)",
 		new: "-1",
 	},
 	{

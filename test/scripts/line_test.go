@@ -117,7 +117,7 @@ func TestHints(t *testing.T) {
 			a := s.actor(name)
 			time.Sleep(2 * time.Microsecond) // or its name would say who comes first
 			for i := range 2 {
-				again := protocol.ReadRetry(s.send(a, s.request(name, "asks", []string{"n"}))) - time.Millisecond
+				again := protocol.ReadRefusal(s.send(a, s.request(name, "asks", []string{"n"}))).Retry - time.Millisecond
 				if again > want || i > 0 && again != want { // whoever comes asks at any time until then
 					s.t.Errorf("%s asks after %v, want %v", name, again, want)
 				}

@@ -362,9 +362,9 @@ func (s *stage) note(a *actor, verb string, words []string, reply script.Reply) 
 	}
 	args, lives := a.asked(verb, words), 3*time.Second
 	a.ask = ""
-	if place, anew := protocol.ReadPlace(reply); place >= 0 {
+	if found := protocol.ReadRefusal(reply); reply.Code == script.Refused && found.Position >= 0 {
 		number := args.Number
-		if anew {
+		if found.New {
 			a.since = reply.Now
 		}
 		if s.kind == "fair" {
@@ -372,7 +372,7 @@ func (s *stage) note(a *actor, verb string, words []string, reply script.Reply) 
 			number += fmt.Sprintf("_%d", a.since)
 		}
 		a.ask = fmt.Sprintf("%s %d ", number, args.Grant().Milliseconds())
-		if place < 8 {
+		if found.Position < 8 {
 			a.ask += fmt.Sprintf("%d %d", reply.Now+lives.Milliseconds(), map[bool]int{true: 1}[args.Scattered])
 		}
 	}
@@ -391,18 +391,18 @@ func (s *stage) answers(what, want string, reply script.Reply) {
 		want = strings.Replace(want, "refused", "done", 1) // it does not say
 	}
 	got := map[script.Code]string{script.Done: "done", script.Refused: "refused", script.Changed: "changed"}[reply.Code]
-	if place, _ := protocol.ReadPlace(reply); place >= 0 && reply.Code == script.Refused {
-		got += fmt.Sprint(" ", place)
-	}
-	if protocol.ReadListens(reply) {
-		got += " listens"
+	if found := protocol.ReadRefusal(reply); reply.Code == script.Refused && found.Position >= 0 {
+		got += fmt.Sprint(" ", found.Position)
+		if found.Beside {
+			got += " listens"
+		}
 	}
 	if reply.Code == script.Done && reply.Untold() != "" {
 		got += " untold"
 	}
 	s.wrong(what, "answer", got, want)
 	if hinted {
-		s.wrong(what, "ask again in", (protocol.ReadRetry(reply) - time.Millisecond).String(), duration(again).String())
+		s.wrong(what, "ask again in", (protocol.ReadRefusal(reply).Retry - time.Millisecond).String(), duration(again).String())
 	}
 	if strings.Contains(what, "inspects") {
 		_, err := protocol.ReadState(reply)
