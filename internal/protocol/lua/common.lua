@@ -46,9 +46,9 @@ local function held(key, owner)
   return redis.call('HGET', key, owner) or '0'
 end
 
--- nobodys says whether an owner that nobody is holds the lock: MinHold keeps it. Who was told until when may be the one
+-- has_placeholder says whether MinHold keeps the lock: the owner is a placeholder. The waiter that was told how long may be the one
 -- that leaves.
-local function nobodys()
+local function has_placeholder()
   for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
     if string.find(field, ':-', 1, true) then
       return true

@@ -194,9 +194,9 @@ local function bury(gone)
   end
 end
 
--- drop takes one out of the line, wherever it stands.
+-- remove_waiter takes one out of the line, wherever it stands.
 -- from line: LINE
-local function drop(waiter)
+local function remove_waiter(waiter)
   redis.pcall('HDEL', ASKS, waiter)
   local known = redis.call('ZREM', KEYS[3], waiter) + redis.call('ZREM', KEYS[4], waiter)
   return redis.call('LREM', KEYS[2], 0, waiter) + known > 0

@@ -150,7 +150,7 @@ if count == '0' and not free and stands and not known then
   return refuse(nil, true) -- whoever stands there looks for the dead
 end
 
--- from fair: survey, left, tell, bury, drop, clear, spare
+-- from fair: survey, left, tell, bury, remove_waiter, clear, spare
 
 -- first says whether, by what survey has found, nobody stands before me. It is not
 -- one expression, since the Lua of the server in memory gets that one wrong.
@@ -213,7 +213,7 @@ end
 if head == me then
   gone, head, more = survey(gone + 1, me)
 elseif known then
-  drop(me) -- an entry that was left behind
+  remove_waiter(me) -- an entry that was left behind
 end
 bury(gone)
 spare(head)

@@ -9,7 +9,7 @@
 --
 -- A lock that is free is passed on, too: the one that leaves may have been told to ask.
 
--- from common: nobodys
+-- from common: has_placeholder
 -- from line: step_out, tell, pass_on
 local stood = step_out(ARGV[5])
 local held = redis.call('HGET', KEYS[1], ARGV[5]) == '1'
@@ -23,7 +23,7 @@ if held or redis.call('EXISTS', KEYS[1]) == 0 then
   elseif held then
     publish(ARGV[4])
   end
-elseif stood and nobodys() then
+elseif stood and has_placeholder() then
   tell(0)
 end
 return {(stood or held) and 1 or 0, at, untold}

@@ -67,10 +67,10 @@ if crowd then
   end
 end
 
--- announce says how many permits are going to be available.
+-- announce_available says how many permits are going to be available.
 -- from common: publish
 -- from permits: whole
-local function announce(n)
+local function announce_available(n)
   publish(whole(math.max(0, n)))
 end
 
@@ -92,10 +92,10 @@ local function give_back(n)
 end
 
 -- expired is how many permits have expired. They are available again.
--- from permits: free, announce, give_back
+-- from permits: free, announce_available, give_back
 local expired = redis.call('ZCOUNT', KEYS[2], 0, at)
 if expired > 0 then
-  announce(free + expired)
+  announce_available(free + expired)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], 0, at)
   give_back(expired)
 end

@@ -52,7 +52,7 @@ end
 -- from semaphore_next: reservation, wanted, hold_back, stand_next, stand_down
 local me, ask = string.match(ARGV[5], '^(%S+) ?(.*)$')
 local number, grant, scattered = string.match(ask, '^(%S+) (%d+) (%d)$') -- one pattern for both would take the fourth power of the length
--- count_missing says how many of its permits are not held, and take has them held. One that comes late, and does not say who it is, may
+-- count_missing says how many of its permits are not held, and take_permits has them held. One that comes late, and does not say who it is, may
 -- stand in line meanwhile, and be served there like any other.
 local function count_missing()
   local missing = 0
@@ -63,7 +63,7 @@ local function count_missing()
   end
   return missing
 end
-local function take()
+local function take_permits()
   for i = 6, #ARGV do
     local score = redis.call('ZSCORE', KEYS[2], ARGV[i])
     if not score or tonumber(score) < expiry then
@@ -78,7 +78,7 @@ local leaves = (number or me == '1') and stay or 0 -- else it is one of those to
 if crowd and missing > 0 then
   if reservation(KEYS[3]) == ARGV[6] and free - missing >= leaves then -- they have been kept for it, in line or not
     mine, free = true, free - missing
-    take() -- before it is served in line
+    take_permits() -- before it is served in line
     step_out(me, me .. IDS)
     stand_down(KEYS[3], ARGV[6])
     serve(stay)
@@ -137,7 +137,7 @@ if missing > 0 and not mine and not (open and free - missing >= kept + leaves) t
   local exists = redis.call('EXISTS', KEYS[1])
   return {0, at, pttl, '', again, place or -1, new == 1 and 1 or 0, listens, free, held, kept, exists}
 end
-take()
+take_permits()
 if not mine then
   free = free - missing
   if crowd and #me > 1 then

@@ -12,7 +12,7 @@
 
 -- from common: lease_error, even_if_full
 -- from line: tell
--- from permits: free, expired, announce, tell_holders, whole
+-- from permits: free, expired, announce_available, tell_holders, whole
 local score = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[4]) or '0')
 if score == 0 then
   return {0, at}
@@ -24,7 +24,7 @@ if never or score < expiry then
     return wrong
   end
   if never then
-    announce(free) -- who waits knows of no end
+    announce_available(free) -- who waits knows of no end
     tell(0)
   end
   tell_holders(ARGV[6])

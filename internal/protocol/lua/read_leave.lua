@@ -11,7 +11,7 @@
 --
 -- A lock that is free is passed on, too: the one that leaves may have been told to ask.
 
--- from common: nobodys
+-- from common: has_placeholder
 -- from line: step_out, tell
 -- from rw: reading, drop_reads, others, read_on, move_on
 local key, owner, prefix = KEYS[1], ARGV[5], ARGV[6]
@@ -28,7 +28,7 @@ if held then
 end
 if (held or stood) and redis.call('EXISTS', key) == 0 then
   move_on(prefix)
-elseif stood and redis.call('HGET', key, 'mode') == 'write' and nobodys() then
+elseif stood and redis.call('HGET', key, 'mode') == 'write' and has_placeholder() then
   tell(0)
 end
 return {(stood or held) and 1 or 0, at, untold}

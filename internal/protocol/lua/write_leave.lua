@@ -12,7 +12,7 @@
 -- Readers who made way are let in, or told. A lock that is free is passed on, too: the one that leaves may have been
 -- told to ask.
 
--- from common: nobodys
+-- from common: has_placeholder
 -- from line: step_out, tell
 -- from rw: write_no_more, move_on
 local key, owner = KEYS[1], ARGV[5]
@@ -28,7 +28,7 @@ if held then
 end
 if (stood or reserved or held) and redis.call('HGET', key, 'mode') ~= 'write' then
   move_on(ARGV[6], '0') -- see announce_write in rw.lua
-elseif stood and nobodys() then
+elseif stood and has_placeholder() then
   tell(0)
 end
 return {(stood or reserved or held) and 1 or 0, at, untold}
