@@ -65,7 +65,7 @@ type Acquire struct {
 	// From and To are how often the owner holds the lock before and after.
 	From, To int
 	Lease    time.Duration
-	// Number is random, and says to stand in line if it is refused: see lua/line.lua.
+	// Number is random, and says to stand in line if it is refused: see lua/waitlist.lua.
 	Number string
 	// Since is when it was refused first, by the server's clock, in µs; 0: not yet.
 	// Only a latch says so.
@@ -82,7 +82,7 @@ type Acquire struct {
 // LongestGrant is how long a grant lasts at most that was not asked for in that moment.
 const LongestGrant = 3 * time.Second
 
-// PlaceLives is how long a place in line stands in Redis, if nobody drops it before: LIVES in lua/line.lua.
+// PlaceLives is how long a place in line stands in Redis, if nobody drops it before: ENTRIES_LIVE in lua/waitlist.lua.
 const PlaceLives = 2 * time.Minute
 
 // Grant is how long one lasts for who stands in line.
@@ -100,6 +100,22 @@ func (a Acquire) args(tokenTTL time.Duration, more ...string) []string {
 	}
 	if a.Number != "" {
 		args = append(args, a.Number, millis(a.Grant()), flag(a.Scattered))
+	}
+	return args
+}
+
+// seated returns the arguments of lua/acquire.lua for a seat. The last ones, for a token and for an entry, are left out if they would be
+// empty.
+func (a Acquire) seated(seat string, tokenTTL time.Duration) []string {
+	args := []string{millis(a.Lease), seat, strconv.Itoa(a.From), strconv.Itoa(a.To)}
+	switch {
+	case a.Token:
+		args = append(args, millis(tokenTTL))
+	case a.Number != "":
+		args = append(args, "")
+	}
+	if a.Number != "" {
+		args = append(args, a.Number+" "+millis(a.Grant())+" "+flag(a.Scattered))
 	}
 	return args
 }

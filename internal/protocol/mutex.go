@@ -46,7 +46,7 @@ func NewMutex(name string) *Mutex {
 // Acquire asks for the lock.
 func (l *Mutex) Acquire(a Acquire) script.Request {
 	return script.Request{
-		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true, Args: a.args(l.TokenTTL),
+		Script: MutexScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true, Args: a.seated(a.Owner, l.TokenTTL),
 	}
 }
 
@@ -88,9 +88,13 @@ func (*Mutex) RenewScript() *driver.Script { return MutexScripts.Renew }
 
 // Adopt replaces its owner.
 func (l *Mutex) Adopt(a Acquire, other string) script.Request {
+	ttl := ""
+	if a.Token {
+		ttl = millis(l.TokenTTL)
+	}
 	return script.Request{
 		Script: MutexScripts.Adopt, Keys: l.keys(a.Token), Channel: l.Channel(other), Acknowledged: true,
-		Args: []string{millis(a.Lease), a.Owner, other, millis(l.TokenTTL), Released},
+		Args: []string{millis(a.Lease), a.Owner, other, "1", ttl, Released},
 	}
 }
 

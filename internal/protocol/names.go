@@ -65,7 +65,7 @@ func AsksKey(name string) string { return Prefixed(asksPrefix, name) }
 func TurnKey(name string) string { return Prefixed(turnPrefix, name) }
 
 // GrantChannel is where a client hears that it was granted a lock; one for all locks, or, if messages belong to a shard,
-// one for each. LINE and channel_of in lua/line.lua have the same names.
+// one for each. WAITLIST and grant_channel in lua/waitlist.lua have the same names.
 func GrantChannel(client, name string, sharded bool) string {
 	if sharded {
 		return LineKey(name) + ":" + client

@@ -94,7 +94,7 @@ type Message struct {
 
 const (
 	// numberLength is how long the number of an ask is, as crypto/rand.Text makes it, and askNameLength how much of it names
-	// the ask in messages that grant nothing: HALF in lua/line.lua.
+	// the ask in messages that grant nothing: NAME_LENGTH in lua/waitlist.lua.
 	numberLength, askNameLength = 26, 13
 )
 

@@ -268,7 +268,7 @@ func (s *cluster) with(i int8, c client) cluster {
 	return next
 }
 
-// grant is mutex_acquire.lua with a token, on a lock that is free. It is sent and answered in
+// grant is acquire.lua with a token, on a lock that is free. It is sent and answered in
 // the same instant, which leaves the client the longest trust.
 func (m Failover) grant(s cluster, at int8) cluster {
 	n := &s.nodes[at]
@@ -320,7 +320,7 @@ func (r tokenRule) take(last, us int8) int8 {
 	}
 }
 
-// leave is mutex_release.lua; a primary that is gone does not hear of it.
+// leave is release.lua; a primary that is gone does not hear of it.
 func (m Failover) leave(s cluster, i int8) cluster {
 	for at := range s.nodes {
 		n := &s.nodes[at]

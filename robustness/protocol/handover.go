@@ -439,7 +439,7 @@ func (m HandOver) stepsOfQ(s processes, take func(what string, next processes)) 
 		s.take(ownQ, 1)
 		s.who[goQ] = goroutine{stage: inside, trust: handOverLease}
 		take("takes the lock", s)
-	case s.holder == ownA && s.detached: // mutex_adopt.lua
+	case s.holder == ownA && s.detached: // adopt.lua
 		s.take(ownQ, 1)
 		s.detached = false
 		s.who[goQ] = goroutine{stage: inside, trust: handOverLease}

@@ -41,7 +41,7 @@ func (s *processes) run(on send) code {
 	if s.holder == on.owner {
 		count = s.count
 	}
-	if on.kind == acquire { // mutex_acquire.lua
+	if on.kind == acquire { // acquire.lua
 		if s.holder != none || on.from != 0 {
 			switch {
 			case count != on.to && on.from == 0:
@@ -53,7 +53,7 @@ func (s *processes) run(on send) code {
 		s.take(on.owner, on.to)
 		return codeDone
 	}
-	switch { // mutex_release.lua
+	switch { // release.lua
 	case count == 0:
 		return codeRefused
 	case count > on.from || count < on.to:

@@ -33,7 +33,7 @@ func (s *lineState) remove(at int8) {
 	}
 }
 
-// ask is mutex_acquire.lua with a number: the owner takes the lock, or stands in line. It reports whether the owner
+// ask is acquire.lua with a number: the owner takes the lock, or stands in line. It reports whether the owner
 // has the lock.
 func (m Line) ask(s *lineState, i, number int8) bool {
 	if s.holder == nobody {
@@ -75,7 +75,7 @@ func (m Line) grant(s *lineState, asking int8) {
 	}
 }
 
-// release is mutex_release.lua, which grants.
+// release is release.lua, which grants.
 func (m Line) release(s *lineState, i int8) {
 	if s.holder == i {
 		s.free()

@@ -157,7 +157,7 @@ func (k *Kind) Left(keys []string, names ...string) []string {
 	})
 }
 
-// LineKey is who stands in line, and AsksKey what they have asked; see protocol/lua/line.lua.
+// LineKey is who stands in line, and AsksKey what they have asked; see protocol/lua/waitlist.lua.
 func LineKey(name string) string { return "holdfast_line:" + Tagged(name) }
 func AsksKey(name string) string { return "holdfast_asks:" + Tagged(name) }
 

@@ -172,22 +172,22 @@ func TestLineDropsTheDeaf(t *testing.T) {
 			no turn
 			holder tries          | done
 		`)
-		row(31)
+		row(63)
 		s.play(`
 			holder releases       | done      | last 3s    | -    | last:n
 			last releases         | done      | -          | -    | others
 			holder tries          | done
 		`)
-		row(32)
+		row(64)
 		s.play(`
 			holder releases       | done      | -          | last | others
 			last leaves           | done      | -          | -    | others
 			holder tries          | done
 		`)
 		// Who takes a free lock past more of them than are dropped at once does not stand in line any more.
-		row(40)
+		row(72)
 		s.step("holder vanishes")
-		s.step("last asks m", "done", "last 30s", "deaf32 deaf33 deaf34 deaf35 deaf36 deaf37 deaf38 deaf39")
+		s.step("last asks m", "done", "last 30s", "deaf64 deaf65 deaf66 deaf67 deaf68 deaf69 deaf70 deaf71")
 	})
 }
 

@@ -117,3 +117,14 @@ local function take_token(key, ttl)
   end
   return token
 end
+
+-- token is a new fencing token if ARGV[8], the time to live of KEYS[2], asks for one.
+local token
+if (ARGV[8] or '') ~= '' then
+  -- from common: take_token
+  local wrong
+  token, wrong = take_token(KEYS[2], ARGV[8])
+  if wrong then
+    return wrong
+  end
+end

@@ -1,5 +1,5 @@
--- Pieces for scripts that know of the line: those who wait for a plain or a read-write lock, or for permits, in the
--- order in which they came. A paragraph is a piece.
+-- Pieces for scripts that know of the line: those who wait for a read-write lock, or for permits, in the order in which
+-- they came; a fair lock uses some. Kinds whose operations are shared have waitlist.lua in its place. A paragraph is a piece.
 --
 -- LINE  a sorted set of owners, by when they came, us; of a read-write lock, of the fields that they will have
 -- ASKS  a hash of what each has asked last: 'NUMBER GRANT UNTIL SCATTERED'. NUMBER is random, and anew
@@ -72,36 +72,6 @@ local function ask_again(number, after)
   return string.sub(number, 1, HALF) .. ' ' .. after
 end
 
--- grant gives the lock, which is free, to the first in line who listens, and returns who that is; nil if
--- there is none. me, if it is an owner, is answered, and needs no message. MOST are dropped who do not
--- listen.
--- from common: publish
--- from line: LINE, listening
-local MOST = 32
-local function grant(me)
-  for _ = 1, MOST do
-    local first = redis.pcall('ZPOPMIN', LINE)
-    local owner = not first.err and first[1]
-    if not owner then
-      return nil
-    end
-    if owner == me then
-      redis.pcall('HDEL', ASKS, me)
-      return me
-    end
-    local number, lease, channel = listening(owner)
-    redis.pcall('HDEL', ASKS, owner)
-    if number then
-      if redis.pcall('HSET', KEYS[1], owner, '1') ~= 1 then
-        return nil -- a cluster is moving the lock, and has not moved the line
-      end
-      redis.pcall('PEXPIRE', KEYS[1], lease)
-      publish(number, channel)
-      return owner
-    end
-  end
-end
-
 -- tell has the first in line who listens ask after so many ms.
 -- from common: publish
 -- from line: LINE, FIRST, ask_of, channel_of, ask_again
@@ -145,7 +115,7 @@ end
 --
 -- Nor does anybody know whether they take it: one who listens may be stopped. So each turn is noted with a
 -- longer pause behind it, up to LONGEST ms. It is taken back when they are seen to hold the lock, or
--- nobody listens any more: see mutex_acquire. They may also be slow, or far away. So the longer the pause,
+-- nobody listens any more: see refuse and left_to. They may also be slow, or far away. So the longer the pause,
 -- the longer the turn, from LEFT to MOST_LEFT ms. One who never takes it costs 3 in 100 ms at last.
 -- from line: turn, set_turn
 local LEFT, LATEST, LONGEST = 3, 10, 1000
@@ -157,22 +127,6 @@ local function leave_turn(standing)
     set_turn(math.min(2 * pause + 1, LONGEST), left)
   end
   return left - at
-end
-
--- pass_on has somebody have the lock, which is free: the first in line, or others. It says how many of
--- these have heard, and whether it was granted to one in line. So many of ours listen there, too.
--- from common: publish
--- from line: grant, tell, leave_turn, listeners
-local function pass_on(ours)
-  if
-    ARGV[2] ~= '' and (listeners(ARGV[2]) or 0) - (ours or 0) > 0
-    and leave_turn(tonumber(redis.pcall('ZCARD', LINE)) or 0) > 0
-  then
-    tell(1)
-  elseif grant() then
-    return 0, true
-  end
-  return publish(ARGV[4]) - (ours or 0), false
 end
 
 -- left_to says whether the lock, which is free, is left to others, who listen on this channel: for how many ms who is to

@@ -9,8 +9,8 @@
 -- ARGV[7]  the count after: one more
 -- ARGV[8]  what stands in front of the owner in KEYS[3]
 -- ARGV[9]  if it is not empty: only if the owner writes, or has got this before
--- ARGV[10] if there is one: the number of this ask, if the owner is to stand in line when it is refused; ARGV[11]
---          and ARGV[12] are as ARGV[10] and ARGV[11] in mutex_acquire
+-- ARGV[10] if there is one: the number of this ask, if the owner is to stand in line when it is refused; ARGV[11]:
+--          how long a grant lasts, ms; ARGV[12]: 1 if those who listen may do so at any node
 --
 -- now                     it does
 -- {0, now, pttl, holder}  another owner writes
@@ -26,7 +26,7 @@
 local some, lined
 if ARGV[6] == '0' and ARGV[7] == '1' and (ARGV[9] or '') == '' then
   some = redis.pcall('EXISTS', KEYS[1], KEYS[2], LINE, TURN)
-  lined = type(some) == 'number' -- see mutex_acquire
+  lined = type(some) == 'number' -- see acquire.lua
   if not lined then
     some = redis.call('EXISTS', KEYS[1], KEYS[2])
   end

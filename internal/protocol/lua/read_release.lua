@@ -11,7 +11,7 @@
 --
 -- now               it does
 -- {1, now, heard, granted, untold}  it does, and nobody holds the lock any more; heard and granted as in
---                   mutex_release
+--                   release.lua
 -- {0, now}          it does not read; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done

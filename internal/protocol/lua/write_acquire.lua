@@ -12,8 +12,8 @@
 -- ARGV[9]  how long the lock is reserved for the owner if it is refused, ms; 0:
 --          not at all
 -- ARGV[10] how long KEYS[3] lives, ms; 0: for ever; empty if there is none
--- ARGV[11] if there is one: the number of this ask, if the owner is to stand in line when it is refused; ARGV[12]
---          and ARGV[13] are as ARGV[10] and ARGV[11] in mutex_acquire
+-- ARGV[11] if there is one: the number of this ask, if the owner is to stand in line when it is refused; ARGV[12]:
+--          how long a grant lasts, ms; ARGV[13]: 1 if those who listen may do so at any node
 --
 -- now                     it does
 -- {1, now, token}         it does, and a token is wanted
@@ -32,7 +32,7 @@ local field = owner .. ':write'
 local some, lined
 if ARGV[6] == '0' then
   some = redis.pcall('EXISTS', key, KEYS[2], LINE, TURN)
-  lined = type(some) == 'number' -- see mutex_acquire
+  lined = type(some) == 'number' -- see acquire.lua
   if not lined then
     some = redis.call('EXISTS', key, KEYS[2])
   end

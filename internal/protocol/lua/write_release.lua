@@ -10,7 +10,7 @@
 -- ARGV[9]  if there is one: 1 if the owner listens for releases, too, else 0
 --
 -- now               it does
--- {1, now, heard, granted, untold}  it does; heard and granted as in mutex_release
+-- {1, now, heard, granted, untold}  it does; heard and granted as in release.lua
 -- {0, now}          it does not write; an earlier send of this call may have seen
 --                   to that
 -- {-2, now, count}  the count was another one; nothing was done

@@ -1,0 +1,342 @@
+package scripts
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/test/kit"
+)
+
+// twins are two locks that are asked the same, by scripts of two texts. After each request they must be alike: the reply, holders and
+// counts, times to live, entries, requests, and what has been published.
+type twins struct {
+	t      *testing.T
+	rnd    *rand.Rand
+	sides  [2]*stage
+	fenced bool
+	others bool                                // listen where Redisson's do
+	other  func(script.Request) script.Request // what the second lock is asked
+	steps  []string
+	began  int64 // by the server's clock, ms; 0 under fake time, where all is exact
+	n      int
+}
+
+// before is what the scripts of the mutex were asked when it had operations of its own.
+func before(t *testing.T) func(script.Request) script.Request {
+	t.Helper()
+	texts := map[string]*driver.Script{}
+	for _, operation := range []string{"acquire", "release", "leave", "adopt", "retain", "force", "renew", "inspect"} {
+		text, err := os.ReadFile("testdata/before/" + operation + ".lua")
+		kit.OK(t, err)
+		texts[operation] = driver.NewScript(operation, string(text))
+	}
+	return func(r script.Request) script.Request {
+		operation := r.Script.Name()
+		r.Script, r.Args = texts[operation], slices.Clone(r.Args)
+		switch operation {
+		case "acquire":
+			r.Channel = ""
+			if len(r.Args) > 5 {
+				r.Args = append(r.Args[:5], strings.Fields(r.Args[5])...)
+			}
+		case "adopt":
+			r.Args = slices.Delete(r.Args, 3, 4)
+		}
+		return r
+	}
+}
+
+// TestMutexAsBefore: the operations that all kinds share do with a mutex what its own ones did, but for what [twins.step] lists.
+func TestMutexAsBefore(t *testing.T) { forTwins(t, before) }
+
+// forTwins plays random sequences on a plain and on a fenced mutex, in memory and on a real server.
+func forTwins(t *testing.T, other func(*testing.T) func(script.Request) script.Request) {
+	t.Helper()
+	for _, fenced := range []bool{false, true} {
+		t.Run(fmt.Sprint("in memory, fenced ", fenced), func(t *testing.T) {
+			kit.Fake(t, func(t *testing.T, w *kit.World) {
+				for seed := range int64(60) {
+					play(t, seed, fenced, 80, nil, w.Server.Driver(), w.Do, other(t))
+					w.Do("FLUSHALL")
+				}
+			})
+		})
+	}
+	t.Parallel() // fake time is not for tests beside those on real servers: see faketime.Test
+	server := redistest.Start(t)
+	do := kit.Direct(t, server)
+	d := kit.GoRedis("twins", redis.UniversalOptions{Addrs: []string{server.Addr()}}, nil).Open(t)
+	for _, fenced := range []bool{false, true} {
+		t.Run(fmt.Sprint("fenced ", fenced), func(t *testing.T) {
+			for seed := range int64(20) {
+				play(t, seed, fenced, 40, server, d, func(args ...string) string {
+					t.Helper()
+					return strings.Join(do(t, "", args...), " ")
+				}, other(t))
+			}
+		})
+	}
+}
+
+// play plays one sequence, until the twins differ.
+func play(
+	t *testing.T, seed int64, fenced bool, steps int, server *redistest.Server, d driver.Driver, do func(...string) string,
+	other func(script.Request) script.Request,
+) {
+	t.Helper()
+	w := &twins{t: t, rnd: rand.New(rand.NewSource(seed)), fenced: fenced, others: seed%3 == 0, other: other}
+	for i := range w.sides {
+		s := newStage(t, "lock", kit.Fresh(), 0, d, do)
+		defer s.ears.Close()
+		s.server = server
+		for _, name := range actors {
+			s.actor(name)
+		}
+		nobody := s.actor("nobody")
+		nobody.owner = strings.Replace(nobody.owner, ":257", ":-3", 1)
+		if w.others {
+			s.listen(s.shared)
+		}
+		w.sides[i] = s
+	}
+	if server != nil {
+		w.began = time.Now().UnixMilli()
+	}
+	for range steps {
+		if wrong := w.step(); wrong != "" {
+			t.Errorf("seed %d: %s\n%s", seed, strings.Join(w.steps[max(0, len(w.steps)-8):], "\n"), wrong)
+			return
+		} else if w.late() {
+			return
+		}
+	}
+}
+
+// actors are the owners: the last ones do not hear of grants, or are Redisson's.
+var actors = []string{"a", "b", "c", "d", "deaf", "java"}
+
+// late reports whether a sequence on a real server has taken so long that what expires may have done so for one twin alone.
+func (w *twins) late() bool { return w.began > 0 && time.Now().UnixMilli()-w.began > 2000 }
+
+// count is how often an actor holds the lock.
+func (w *twins) count(name string) int {
+	s := w.sides[0]
+	n, _ := strconv.Atoi(s.do("HGET", s.name, s.actor(name).owner))
+	return n
+}
+
+// holder is the name of the one that holds the lock; empty if none does.
+func (w *twins) holder() string {
+	s := w.sides[0]
+	if holder, _, found := strings.Cut(s.do("HGETALL", s.name), " "); found {
+		return s.named(holder)[0]
+	}
+	return ""
+}
+
+// step has something happen to both, and returns how they differ then.
+//
+//nolint:cyclop // one case for each thing
+func (w *twins) step() string {
+	if w.began == 0 {
+		time.Sleep(time.Duration(w.rnd.Intn(300_000)) * time.Microsecond)
+	} else if w.others { // to whom a real server leaves the lock by its clock, for one twin and not for the other
+		w.do("SET", "TURN", fmt.Sprintf("%d %d", time.Hour.Milliseconds(), time.Now().UnixMilli()))
+	}
+	who := actors[w.rnd.Intn(5)]
+	count, holder := w.count(who), w.holder()
+	switch k := w.rnd.Intn(100); {
+	case k < 45:
+		a := protocol.Acquire{From: count, To: count + 1, Lease: []time.Duration{10 * time.Second, 30 * time.Second, time.Minute}[w.rnd.Intn(3)], Token: w.fenced}
+		if w.rnd.Intn(8) == 0 {
+			a.From = w.rnd.Intn(3)
+			a.To = a.From + 1
+		}
+		if count > 3 {
+			return ""
+		}
+		if a.From == 0 && w.rnd.Intn(5) > 0 {
+			w.n++
+			a.Number, a.Scattered = number(fmt.Sprintf("n%d", w.n)), w.rnd.Intn(6) == 0
+		}
+		return w.ask(fmt.Sprintf("%s acquires %+v", who, a), func(s *stage) script.Request {
+			a := a
+			if a.From == 0 && count > 1 && s == w.sides[1] {
+				a.Number = "" // the one difference: a late acquire of an owner that has nested since got an entry before
+			}
+			a.Owner = s.actor(who).owner
+			return s.actor(who).lock.Acquire(a)
+		})
+	case k < 68:
+		if count == 0 && w.rnd.Intn(6) > 0 && holder != "" {
+			who, count = holder, w.count(holder)
+		}
+		from, to := max(1, count), 0
+		if count > 1 && w.rnd.Intn(2) == 0 {
+			to = count - 1
+		}
+		if w.rnd.Intn(8) == 0 {
+			from = 1 + w.rnd.Intn(2)
+			to = w.rnd.Intn(from)
+		}
+		counting, listens := w.rnd.Intn(2) == 0, w.rnd.Intn(3) == 0
+		return w.ask(fmt.Sprintf("%s releases %d %d %v %v", who, from, to, counting, listens), func(s *stage) script.Request {
+			r := s.actor(who).lock.Release(s.actor(who).owner, from, to)
+			if counting {
+				r = protocol.CountingListeners(r, listens)
+			}
+			return r
+		})
+	case k < 76:
+		return w.ask(who+" leaves", func(s *stage) script.Request { return s.actor(who).lock.Leave(s.actor(who).owner) })
+	case k < 79:
+		names := []string{actors[w.rnd.Intn(len(actors))], actors[w.rnd.Intn(len(actors))]}
+		return w.ask(fmt.Sprint("forced ", names), func(s *stage) script.Request {
+			return s.actor(who).lock.Force([]string{s.actor(names[0]).owner, s.actor(names[1]).owner})
+		})
+	case k < 83:
+		from := actors[w.rnd.Intn(len(actors))]
+		if holder != "" && w.rnd.Intn(3) > 0 {
+			from = holder
+		}
+		a := protocol.Acquire{To: 1, Lease: 20 * time.Second, Token: w.fenced}
+		return w.ask(fmt.Sprint(who, " adopts from ", from), func(s *stage) script.Request {
+			a.Owner = s.actor(who).owner
+			return s.actor(who).lock.Adopt(a, s.actor(from).owner)
+		})
+	case k < 86:
+		if holder != "" {
+			who, count = holder, w.count(holder)
+		}
+		return w.ask(who+" retains", func(s *stage) script.Request {
+			return s.actor(who).lock.Retain(s.actor(who).owner, max(1, count-w.rnd.Intn(2)), s.actor("nobody").owner, 5*time.Second)
+		})
+	case k < 89:
+		ttl := time.Duration(w.rnd.Intn(2)) * 45 * time.Second
+		return w.ask(who+" renews "+ttl.String(), func(s *stage) script.Request { return s.actor(who).lock.Renew(s.actor(who).owner, count, ttl) })
+	case k < 91:
+		return w.ask("inspects", func(s *stage) script.Request { return s.actor(who).lock.Inspect() })
+	case k < 94:
+		w.steps = append(w.steps, "the lock expires")
+		w.do("DEL", "LOCK")
+	case k < 96 && w.began == 0:
+		w.steps = append(w.steps, "time passes")
+		time.Sleep(time.Duration(w.rnd.Intn(6)) * time.Second)
+	case holder == "":
+		w.steps = append(w.steps, "java takes it")
+		w.do("HSET", "LOCK", "@java", "1")
+		w.do("PEXPIRE", "LOCK", "30000")
+	case holder == "java":
+		w.steps = append(w.steps, "java releases it")
+		w.do("DEL", "LOCK")
+	}
+	return ""
+}
+
+// do sends a command for both: LOCK and TURN are their keys, @a is an owner.
+func (w *twins) do(args ...string) {
+	for _, s := range w.sides {
+		words := slices.Clone(args)
+		for i, word := range words {
+			if name, found := strings.CutPrefix(word, "@"); found {
+				words[i] = s.actor(name).owner
+			} else if key := s.keys[word]; key != "" {
+				words[i] = key
+			}
+		}
+		s.do(words...)
+	}
+}
+
+// ask asks both, and returns how they differ then.
+func (w *twins) ask(what string, request func(s *stage) script.Request) string {
+	w.steps = append(w.steps, what)
+	state := w.rnd.Int63()
+	var found [2]string
+	for i, s := range w.sides {
+		w.rnd.Seed(state) // what is random in the request is the same
+		r := request(s)
+		operation := r.Script.Name()
+		if i == 1 {
+			r = w.other(r)
+		}
+		reply := s.send(s.actor("a"), r)
+		found[i] = strings.Join([]string{w.said(s, operation, reply), w.state(s), s.heard()}, "\n  ")
+	}
+	if found[0] == found[1] || w.late() {
+		return ""
+	}
+	return fmt.Sprintf("%s:\n  %s\nand\n  %s", what, found[0], found[1])
+}
+
+// said is what a reply says.
+func (w *twins) said(s *stage, operation string, reply script.Reply) string {
+	exact := w.began == 0
+	switch {
+	case reply.Code == script.Refused && operation == "acquire":
+		found := protocol.ReadRefusal(reply)
+		found.Holder = strings.Join(s.named(found.Holder), "")
+		if !exact {
+			found.Retry, found.TTL = 0, of(found.TTL)
+		}
+		return fmt.Sprintf("refused %+v", found)
+	case reply.Code == script.Done && operation == "release":
+		heard, granted := protocol.ReadHeard(reply)
+		return fmt.Sprint("released ", heard, granted, reply.Untold())
+	case operation == "inspect":
+		state, err := protocol.ReadState(reply)
+		kit.OK(w.t, err)
+		if !exact {
+			state.TTL, state.Token = 0, min(state.Token, 1)
+		}
+		for i := range state.Holders {
+			state.Holders[i].Owner = s.named(state.Holders[i].Owner)[0]
+			if !exact {
+				state.Holders[i].TTL = 0
+			}
+		}
+		state.Waiters = s.named(state.Waiters...)
+		return fmt.Sprintf("%+v", state)
+	case !exact && w.fenced && len(reply.Rest) > 0 && (operation == "acquire" || operation == "adopt"):
+		return fmt.Sprint(operation, " ", reply.Code)
+	}
+	return fmt.Sprint(operation, " ", reply.Code, reply.Rest)
+}
+
+// of is the lease of which so much is left on a real server, where less than two seconds have passed.
+func of(left time.Duration) time.Duration {
+	leases := []time.Duration{0, 3, 5, 10, 20, 30, 45, 60}
+	i, _ := slices.BinarySearch(leases, (left+time.Second-1)/time.Second)
+	return leases[min(i, len(leases)-1)] * time.Second
+}
+
+// state is what a lock has in Redis.
+func (w *twins) state(s *stage) string {
+	holders := s.holders()
+	waiters := s.named(strings.Fields(s.do("ZRANGE", s.keys["LINE"], "0", "-1"))...)
+	asks := s.do("HGETALL", s.keys["ASKS"])
+	for _, a := range s.actors {
+		asks = strings.ReplaceAll(asks, a.owner, a.name)
+	}
+	if w.began == 0 {
+		return fmt.Sprint(
+			holders, waiters, asks, s.do("GET", s.keys["TURN"]), s.do("GET", protocol.TokenKey(s.name)), s.pttl(s.keys["LINE"]), s.pttl(s.keys["ASKS"]),
+		)
+	}
+	for name, lives := range holders {
+		holders[name] = of(lives)
+	}
+	return fmt.Sprint(holders, waiters, len(strings.Fields(asks)), s.do("EXISTS", protocol.TokenKey(s.name)))
+}
