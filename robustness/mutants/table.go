@@ -270,6 +270,11 @@ var mutants = []mutant{
 		new: "0",
 	},
 	{
+		name: "acquire: the prologue sets a lease of its own", in: "mutex.lua", suite: tests(scripts, "TestPrologues"),
+		old: "redis.call('PEXPIRE', KEYS[1], lease)",
+		new: "redis.call('PEXPIRE', KEYS[1], 30000)",
+	},
+	{
 		name: "acquire: an overwritten key is taken for free", in: "mutex.lua", suite: tests(servers, "TestOtherKindOfLock"),
 		old: "return 0, nil, false, redis.error_reply(OTHER_KIND)",
 		new: "return 1, nil, false",

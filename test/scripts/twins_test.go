@@ -3,7 +3,6 @@ package scripts
 import (
 	"fmt"
 	"math/rand"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,56 +18,48 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// twins are two locks that are asked the same, by scripts of two texts. After each request they must be alike: the reply, holders and
-// counts, times to live, entries, requests, and what has been published.
+// twins are two locks that get the same requests, one of them by scripts without their prologues. After each request they must be alike:
+// the reply, holders and counts, times to live, entries, requests, and published messages.
 type twins struct {
 	t      *testing.T
 	rnd    *rand.Rand
 	sides  [2]*stage
 	fenced bool
-	others bool                                // listen where Redisson's do
-	other  func(script.Request) script.Request // what the second lock is asked
+	others bool // an unlisted waiter is subscribed
 	steps  []string
 	began  int64 // by the server's clock, ms; 0 under fake time, where all is exact
 	n      int
 }
 
-// before is what the scripts of the mutex were asked when it had operations of its own.
-func before(t *testing.T) func(script.Request) script.Request {
-	t.Helper()
-	texts := map[string]*driver.Script{}
-	for _, operation := range []string{"acquire", "release", "leave", "adopt", "retain", "force", "renew", "inspect"} {
-		text, err := os.ReadFile("testdata/before/" + operation + ".lua")
-		kit.OK(t, err)
-		texts[operation] = driver.NewScript(operation, string(text))
-	}
-	return func(r script.Request) script.Request {
-		operation := r.Script.Name()
-		r.Script, r.Args = texts[operation], slices.Clone(r.Args)
-		switch operation {
-		case "acquire":
-			r.Channel = ""
-			if len(r.Args) > 5 {
-				r.Args = append(r.Args[:5], strings.Fields(r.Args[5])...)
-			}
-		case "adopt":
-			r.Args = slices.Delete(r.Args, 3, 4)
-		}
-		return r
-	}
+// prologues are conditions in scripts, and what replaces them so that the prologue of the kind does nothing: the operation does all by the
+// functions of the kind.
+var prologues = map[string][]string{
+	"acquire": {"\nif some == 0 and ", "\nif false and ", "\nif some ~= 0 or ", "\nif true or "},
+	"release": {"\nif ARGV[7] == '0' and ", "\nif false and "},
 }
 
-// TestMutexAsBefore: the operations that all kinds share do with a mutex what its own ones did, but for what [twins.step] lists.
-func TestMutexAsBefore(t *testing.T) { forTwins(t, before) }
-
-// forTwins plays random sequences on a plain and on a fenced mutex, in memory and on a real server.
-func forTwins(t *testing.T, other func(*testing.T) func(script.Request) script.Request) {
+// withoutPrologue returns a request whose script has no prologue.
+func withoutPrologue(t *testing.T, r script.Request) script.Request {
 	t.Helper()
+	text := r.Script.Source()
+	for pair := range slices.Chunk(prologues[r.Script.Name()], 2) {
+		if strings.Count(text, pair[0]) != 1 {
+			t.Fatalf("the prologue of %s has no %q", r.Script.Name(), pair[0])
+		}
+		text = strings.Replace(text, pair[0], pair[1], 1)
+	}
+	r.Script = driver.NewScript(r.Script.Name(), text)
+	return r
+}
+
+// TestPrologues: with its prologue a script does the same as without. Random sequences are played on a plain and on a fenced mutex, in
+// memory and on a real server.
+func TestPrologues(t *testing.T) {
 	for _, fenced := range []bool{false, true} {
 		t.Run(fmt.Sprint("in memory, fenced ", fenced), func(t *testing.T) {
 			kit.Fake(t, func(t *testing.T, w *kit.World) {
 				for seed := range int64(60) {
-					play(t, seed, fenced, 80, nil, w.Server.Driver(), w.Do, other(t))
+					play(t, seed, fenced, 80, nil, w.Server.Driver(), w.Do)
 					w.Do("FLUSHALL")
 				}
 			})
@@ -84,7 +75,7 @@ func forTwins(t *testing.T, other func(*testing.T) func(script.Request) script.R
 				play(t, seed, fenced, 40, server, d, func(args ...string) string {
 					t.Helper()
 					return strings.Join(do(t, "", args...), " ")
-				}, other(t))
+				})
 			}
 		})
 	}
@@ -93,10 +84,9 @@ func forTwins(t *testing.T, other func(*testing.T) func(script.Request) script.R
 // play plays one sequence, until the twins differ.
 func play(
 	t *testing.T, seed int64, fenced bool, steps int, server *redistest.Server, d driver.Driver, do func(...string) string,
-	other func(script.Request) script.Request,
 ) {
 	t.Helper()
-	w := &twins{t: t, rnd: rand.New(rand.NewSource(seed)), fenced: fenced, others: seed%3 == 0, other: other}
+	w := &twins{t: t, rnd: rand.New(rand.NewSource(seed)), fenced: fenced, others: seed%3 == 0}
 	for i := range w.sides {
 		s := newStage(t, "lock", kit.Fresh(), 0, d, do)
 		defer s.ears.Close()
@@ -124,20 +114,20 @@ func play(
 	}
 }
 
-// actors are the owners: the last ones do not hear of grants, or are Redisson's.
+// actors are the owners. The client of deaf is not subscribed to grants; java is a Redisson client.
 var actors = []string{"a", "b", "c", "d", "deaf", "java"}
 
-// late reports whether a sequence on a real server has taken so long that what expires may have done so for one twin alone.
+// late reports whether a sequence on a real server has taken so long that a key may have expired for one twin alone.
 func (w *twins) late() bool { return w.began > 0 && time.Now().UnixMilli()-w.began > 2000 }
 
-// count is how often an actor holds the lock.
+// count returns an actor's count.
 func (w *twins) count(name string) int {
 	s := w.sides[0]
 	n, _ := strconv.Atoi(s.do("HGET", s.name, s.actor(name).owner))
 	return n
 }
 
-// holder is the name of the one that holds the lock; empty if none does.
+// holder returns the name of the actor that holds the lock; empty if none does.
 func (w *twins) holder() string {
 	s := w.sides[0]
 	if holder, _, found := strings.Cut(s.do("HGETALL", s.name), " "); found {
@@ -146,13 +136,11 @@ func (w *twins) holder() string {
 	return ""
 }
 
-// step has something happen to both, and returns how they differ then.
-//
-//nolint:cyclop // one case for each thing
+// step changes both, and returns their difference; empty if there is none.
 func (w *twins) step() string {
 	if w.began == 0 {
 		time.Sleep(time.Duration(w.rnd.Intn(300_000)) * time.Microsecond)
-	} else if w.others { // to whom a real server leaves the lock by its clock, for one twin and not for the other
+	} else if w.others { // a real server's clock decides whether it yields to them: it might for one twin alone
 		w.do("SET", "TURN", fmt.Sprintf("%d %d", time.Hour.Milliseconds(), time.Now().UnixMilli()))
 	}
 	who := actors[w.rnd.Intn(5)]
@@ -172,10 +160,6 @@ func (w *twins) step() string {
 			a.Number, a.Scattered = number(fmt.Sprintf("n%d", w.n)), w.rnd.Intn(6) == 0
 		}
 		return w.ask(fmt.Sprintf("%s acquires %+v", who, a), func(s *stage) script.Request {
-			a := a
-			if a.From == 0 && count > 1 && s == w.sides[1] {
-				a.Number = "" // the one difference: a late acquire of an owner that has nested since got an entry before
-			}
 			a.Owner = s.actor(who).owner
 			return s.actor(who).lock.Acquire(a)
 		})
@@ -260,7 +244,7 @@ func (w *twins) do(args ...string) {
 	}
 }
 
-// ask asks both, and returns how they differ then.
+// ask sends a request to both, and returns their difference.
 func (w *twins) ask(what string, request func(s *stage) script.Request) string {
 	w.steps = append(w.steps, what)
 	state := w.rnd.Int63()
@@ -270,7 +254,7 @@ func (w *twins) ask(what string, request func(s *stage) script.Request) string {
 		r := request(s)
 		operation := r.Script.Name()
 		if i == 1 {
-			r = w.other(r)
+			r = withoutPrologue(w.t, r)
 		}
 		reply := s.send(s.actor("a"), r)
 		found[i] = strings.Join([]string{w.said(s, operation, reply), w.state(s), s.heard()}, "\n  ")
@@ -281,7 +265,7 @@ func (w *twins) ask(what string, request func(s *stage) script.Request) string {
 	return fmt.Sprintf("%s:\n  %s\nand\n  %s", what, found[0], found[1])
 }
 
-// said is what a reply says.
+// said returns the contents of a reply, as far as they are the same for both.
 func (w *twins) said(s *stage, operation string, reply script.Reply) string {
 	exact := w.began == 0
 	switch {
@@ -315,14 +299,14 @@ func (w *twins) said(s *stage, operation string, reply script.Reply) string {
 	return fmt.Sprint(operation, " ", reply.Code, reply.Rest)
 }
 
-// of is the lease of which so much is left on a real server, where less than two seconds have passed.
+// of returns the lease with this rest on a real server, where less than two seconds have passed.
 func of(left time.Duration) time.Duration {
-	leases := []time.Duration{0, 3, 5, 10, 20, 30, 45, 60}
-	i, _ := slices.BinarySearch(leases, (left+time.Second-1)/time.Second)
-	return leases[min(i, len(leases)-1)] * time.Second
+	leases := []time.Duration{0, 3 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute}
+	i, _ := slices.BinarySearch(leases, left)
+	return leases[min(i, len(leases)-1)]
 }
 
-// state is what a lock has in Redis.
+// state returns the lock's keys.
 func (w *twins) state(s *stage) string {
 	holders := s.holders()
 	waiters := s.named(strings.Fields(s.do("ZRANGE", s.keys["LINE"], "0", "-1"))...)
