@@ -28,6 +28,7 @@ func TestShutdownEndsAMultiLockThatWaitsElsewhere(t *testing.T) {
 			s.Fatal("it waits for what Shutdown will never see given back")
 		}
 		s.WantReply("0", "EXISTS", "0")
+		time.Sleep(time.Millisecond) // until the nested one would have ended, too
 		s.Unlock(theirs)
 		got := <-inside
 		kit.OK(s.T, got.Err)
