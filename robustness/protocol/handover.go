@@ -107,7 +107,7 @@ type processes struct {
 	// What the first process knows of A's owner (account) and of B's.
 	sem     int8 // which goroutine has A's account.turn; nobodyGo: it is free
 	counts  int8 // Side.possible of A's owner
-	unsure  bool // side.open, or blockingCall.unknown: sends of A's owner were not answered
+	unsure  bool // side.inDoubt, or progress.unknown: sends of A's owner were not answered
 	unsureB bool // the same of B's
 	known   bool // somebody has asked for A's owner: Hold.Owner
 	asOwner bool // N locks as A's owner, and not nested in A's hold
