@@ -255,13 +255,9 @@ func (a *acquisition) fitLease() error {
 }
 
 // obtain asks once, or until the lock is acquired.
-func (a *acquisition) obtain() (res call.Result) {
+func (a *acquisition) obtain() call.Result {
 	request := a.wanted()
-	res, wait := a.ask(&request)
-	if wait != nil {
-		res = *wait.run()
-	}
-	return res
+	return a.askAndWait(&request)
 }
 
 // wanted is what Redis is asked for.

@@ -97,6 +97,15 @@ func (a *blockingCall) ask(request *protocol.Acquire) (res call.Result, w *wait)
 	return res, nil
 }
 
+// askAndWait is ask, and runs the wait if there is one.
+func (a *blockingCall) askAndWait(request *protocol.Acquire) call.Result {
+	res, wait := a.ask(request)
+	if wait != nil {
+		return *wait.run()
+	}
+	return res
+}
+
 // join joins the queue of an owner. If first is set, nobody here is in the way, and no request was sent for the queue.
 func (a *blockingCall) join(owner string) (ahead int, first bool) {
 	now := a.started

@@ -35,10 +35,7 @@ func Pass(ctx context.Context, l *Lock, args *Args) (Report, error) {
 			p.undo(false)
 		}
 	}()
-	res, wait := p.ask(&protocol.Acquire{Waiting: !args.OneTry})
-	if wait != nil {
-		res = *wait.run()
-	}
+	res := p.askAndWait(&protocol.Acquire{Waiting: !args.OneTry})
 	returned = true
 	return Report{HadToWait: p.hadToWait}, p.concluded(&res)
 }

@@ -54,6 +54,15 @@ func (s *span) left() time.Duration {
 	return time.Until(s.started.Add(s.limit))
 }
 
+// timeLeft is how long the call may still wait.
+func (s *span) timeLeft() time.Duration {
+	left := s.left()
+	if deadline, ok := s.caller.Deadline(); ok {
+		left = min(left, time.Until(deadline))
+	}
+	return left
+}
+
 // mustExist panics at a nil context, before it is used: a nil pointer would say nothing to the caller.
 func mustExist(ctx context.Context) {
 	if ctx == nil {
@@ -139,12 +148,3 @@ func ForUser(err error) error {
 
 // moving reports whether a cluster has refused a call because it is moving its keys.
 func moving(err error) bool { return call.Code(err) == "TRYAGAIN" }
-
-// timeLeft is how long the call may still wait.
-func (s *span) timeLeft() time.Duration {
-	left := s.left()
-	if deadline, ok := s.caller.Deadline(); ok {
-		left = min(left, time.Until(deadline))
-	}
-	return left
-}
