@@ -174,7 +174,8 @@ func (w *wait) result() *call.Result {
 // send sends a request, and returns its outcome.
 func (w *wait) send(what waiting.Send) waiting.Event {
 	ctx := w.bound()
-	if w.request.Number = ""; what == waiting.WithID {
+	w.request.Number, w.request.Unlisted = "", w.lock.Line && what == waiting.Plain
+	if what == waiting.WithID {
 		sent := w.number(&w.request)
 		w.m.Sent(w.request.Number, sent)
 		w.engine.mail.expect(w.box, w.request.Number)

@@ -67,6 +67,8 @@ type Acquire struct {
 	Lease    time.Duration
 	// Number is random, and says to stand in line if it is refused: see lua/waitlist.lua.
 	Number string
+	// Unlisted says that the waiter has no entry on the waitlist, and that this request does not ask for one.
+	Unlisted bool
 	// Since is when it was refused first, by the server's clock, in µs; 0: not yet.
 	// Only a latch says so.
 	Since   int64
@@ -111,8 +113,11 @@ func (a Acquire) seated(seat string, tokenTTL time.Duration) []string {
 	switch {
 	case a.Token:
 		args = append(args, millis(tokenTTL))
-	case a.Number != "":
+	case a.Number != "" || a.Unlisted:
 		args = append(args, "")
+	}
+	if a.Unlisted {
+		args = append(args, "unlisted")
 	}
 	if a.Number != "" {
 		args = append(args, a.Number+" "+millis(a.Grant())+" "+flag(a.Scattered))

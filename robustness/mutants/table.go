@@ -809,7 +809,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: those outside have every turn", in: "waitlist.lua", suite: tests(line, "TestLineEdgeOutsideInTurns"),
-		old: "set_yield(0, at) -- otherwise",
+		old: "set_yield(0, at, length) -- otherwise",
 		new: "redis.pcall('DEL', YIELD) -- otherwise",
 	},
 	{
@@ -1289,8 +1289,28 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: what Redisson's have taken is left to them no sooner", in: "waitlist.lua", suite: tests(scripts, "TestLineOpenRelease"),
-		old: "if allowed and theirs and",
-		new: "if false and",
+		old: "if allowed and theirs then",
+		new: "if false then",
+	},
+	{
+		name: "line: those outside have no longer a turn after one that was too short", in: "waitlist.lua", suite: tests(line, "TestLineR7_RedissonFarAway"),
+		old: "math.max(length, SHORTEST_WINDOW + math.floor(pause / 4))",
+		new: "SHORTEST_WINDOW",
+	},
+	{
+		name: "line: what was long enough for those outside is forgotten", in: "waitlist.lua", suite: tests(scripts, "TestLineOpenRelease"),
+		old: "math.max(length, SHORTEST_WINDOW + math.floor(pause / 4))",
+		new: "SHORTEST_WINDOW + math.floor(pause / 4)",
+	},
+	{
+		name: "line: whoever tries the lock has the turn of those outside", in: "acquire.lua", suite: tests(line, "TestLineR7_RedissonFarAway"),
+		old: "yielded(ARGV[9] == 'unlisted')",
+		new: "yielded((ARGV[9] or '') == '' or ARGV[9] == 'unlisted')",
+	},
+	{
+		name: "line: one that waits outside of it does not say so", in: "wait.send", suite: tests(line, "TestLineEdgeOutsideInTurns"),
+		old: "w.lock.Line && what == waiting.Plain",
+		new: "false",
 	},
 	{
 		name: "line: a grant counts from its message", in: "wait.freeSlot", suite: tests(line, "TestLineR6_Renewal"),

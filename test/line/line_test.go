@@ -289,7 +289,7 @@ func TestLineR7_RedissonWaits(t *testing.T) {
 			ctx, end := context.WithTimeout(background, lasts)
 			defer end()
 			ours, _ := s.inTurns(ctx, row.ours, 1, row.stay)
-			theirs := s.redissonInTurns(ctx, row.stay)
+			theirs := s.redissonInTurns(ctx, row.stay, time.Millisecond)
 			all, sum := append(ours(), theirs), 0
 			for _, n := range all {
 				sum += n
@@ -301,6 +301,30 @@ func TestLineR7_RedissonWaits(t *testing.T) {
 				s.Errorf("%s: %d holds of %v in %v", s.Kind.Name, sum, row.stay, lasts)
 			}
 		})
+	}
+}
+
+// R7: however far away Redisson's is, up to the longest yield window, it has a third of its share at least, also beside a client that
+// has never had to wait.
+func TestLineR7_RedissonFarAway(t *testing.T) {
+	const stay, lasts = 3 * time.Millisecond, 4 * time.Second
+	for _, way := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 15 * time.Millisecond, 30 * time.Millisecond} {
+		for _, ours := range []int{1, 2, 8} {
+			fakeMutex(t, func(s *stage) {
+				ctx, end := context.WithTimeout(background, lasts)
+				defer end()
+				counts, _ := s.inTurns(ctx, ours, 1, stay)
+				theirs := s.redissonInTurns(ctx, stay, way)
+				all := theirs
+				for _, n := range counts() {
+					all += n
+				}
+				share := float64(theirs) / float64(all)
+				if fair := 1 / float64(ours+1); share < fair/3 {
+					t.Errorf("%v away: %.1f%% of %d holds are Redisson's, which is one of %d that wait", way, 100*share, all, ours+1)
+				}
+			})
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package line
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -345,8 +346,10 @@ func (s *stage) redisson() (take, give func() bool) {
 		run(`redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], '0') return 1`, s.channel())
 }
 
-// redissonInTurns takes the lock again and again as Redisson does, stays inside, and counts its holds, until ctx ends.
-func (s *stage) redissonInTurns(ctx context.Context, stay time.Duration) (holds int) {
+// redissonInTurns takes the lock again and again as Redisson does, stays inside, and counts its holds, until ctx ends. The way to Redis
+// and back takes about so long: from a message until the request that follows, and from the start of a hold until its end, beside the
+// stay.
+func (s *stage) redissonInTurns(ctx context.Context, stay, way time.Duration) (holds int) {
 	told := make(chan struct{}, 1)
 	listener := s.listening(func() {
 		select {
@@ -356,10 +359,12 @@ func (s *stage) redissonInTurns(ctx context.Context, stay time.Duration) (holds 
 	})
 	defer listener.Close()
 	take, give := s.redisson()
+	travel := func() { time.Sleep(way*3/4 + rand.N(way/2)) }
 	for ctx.Err() == nil {
-		time.Sleep(time.Millisecond) // the way to Redis
+		travel()
 		if take() {
 			holds++
+			travel()
 			time.Sleep(stay)
 			give()
 			continue

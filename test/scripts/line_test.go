@@ -284,7 +284,7 @@ func TestLineOpenRelease(t *testing.T) {
 			s.t.Helper()
 			_, next, _ = names()
 			release("-", next+":n+1 others") // after so many ms it asks
-			s.wantTurn(pause, left)
+			s.wantTurn(pause, left, left)
 			return next
 		}
 		s.play(`
@@ -307,24 +307,25 @@ func TestLineOpenRelease(t *testing.T) {
 			_, next, _ = names()
 			release(next+" 3s", next+":n") // before it is due
 			s.step(next+" asks kept", "done")
-			time.Sleep(11 * ms) // then it is their turn in any case
+			time.Sleep(31 * ms) // then it is their turn in any case
 		}
 
-		// One of Redisson's takes it: the next open release is early again.
+		// One of Redisson's takes it: the next open release is early again, and as long.
 		next := open(1000*ms, 32*ms)
 		s.play(`
 			redis HSET LOCK @java 1
 			redis PEXPIRE LOCK 30000
 		`)
 		s.step(next+" asks n", "refused 0 listens", "java 30s")
-		s.wantTurn(0, 0)
+		s.wantTurn(0, 0, 32*ms)
 		s.step("java forced", "done", next+" 3s", "", next+":n others") // a release, as Redisson's is not
 
 		// So may one of ours who does not stand in line.
-		time.Sleep(10 * ms)
-		open(ms, 3*ms)
-		s.step("outside tries", "done", "outside 30s")
-		s.wantTurn(0, 0)
+		time.Sleep(30 * ms)
+		open(ms, 32*ms)
+		s.step("stranger tries", "refused") // it is none of those who wait
+		s.step("outside waits", "done", "outside 30s")
+		s.wantTurn(0, 0, 32*ms)
 	})
 }
 
@@ -488,8 +489,11 @@ func TestSharded(t *testing.T) {
 }
 
 // wantTurn checks until when from now on the lock is left to others, and how long after that the next time is.
-func (s *stage) wantTurn(pause, left time.Duration) {
+func (s *stage) wantTurn(pause, left time.Duration, length ...time.Duration) {
 	s.t.Helper()
 	want := fmt.Sprintf("%d %d", pause.Milliseconds(), time.Now().Add(left).UnixMilli())
+	for _, l := range length {
+		want += fmt.Sprint(" ", l.Milliseconds())
+	}
 	s.wrong("now", "turn", s.do("GET", s.keys["TURN"]), want)
 }

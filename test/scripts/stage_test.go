@@ -284,7 +284,7 @@ const lease = 30 * time.Second
 
 // asked is what an acquire asks for, by these words: a lease, a number, or what else it may say.
 func (a *actor) asked(verb string, words []string) protocol.Acquire {
-	args := protocol.Acquire{Owner: a.owner, To: 1, Lease: lease, Waiting: verb != "tries"}
+	args := protocol.Acquire{Owner: a.owner, To: 1, Lease: lease, Waiting: verb != "tries", Unlisted: verb == "waits"}
 	for _, word := range words {
 		switch d, err := time.ParseDuration(word); {
 		case err == nil:

@@ -7,7 +7,8 @@
 -- ARGV[6]   the count before
 -- ARGV[7]   the count after
 -- ARGV[8]   the time to live of KEYS[2], ms; 0: none; empty: no token. This argument and the next two may be left out
--- ARGV[9]   'ID GRANT SCATTERED' adds an entry to the waitlist if the seat is refused: see REQUESTS in waitlist.lua
+-- ARGV[9]   'ID GRANT SCATTERED' adds an entry to the waitlist if the seat is refused: see REQUESTS in waitlist.lua. 'unlisted' says that
+--           the caller waits without an entry, and may use a yield window. Others may not
 -- ARGV[10]  what the caller wants, as the kind writes it
 --
 -- now               done
@@ -36,7 +37,7 @@ if some ~= 0 or ARGV[6] ~= '0' then
     return {0, at, pttl, seat, pttl, -1, 0, 0}
   elseif have == 0 or changed and ARGV[10] then
     -- from kind: room, size
-    local listed, what = (ARGV[9] or '') ~= '', ARGV[10] or ''
+    local what = ARGV[10] or ''
     local left, holder, joins, never = room(seat, what)
     if never then
       return never
@@ -46,7 +47,7 @@ if some ~= 0 or ARGV[6] ~= '0' then
       -- from waitlist: yielded, grant_room
       -- from kind: SHARE
       local ends, granted
-      hint, ends = yielded(listed)
+      hint, ends = yielded(ARGV[9] == 'unlisted')
       if not ends then
         left, granted, mine, full = grant_room(hint and left - SHARE or left, seat, what)
         if granted > 0 and not mine then

@@ -144,26 +144,26 @@ local function send_retry(after)
   end
 end
 
--- yield_window returns the pause, ms, and the end of the yield window. Unlisted waiters, which are Redisson's and clients without rights
--- to the waitlist, subscribe to the lock's own channel. From time to time the lock is left to them: no listed waiter takes it before the
--- end of the window, and the next window begins no earlier than the pause after that. An end more than LONGEST_WINDOW ms ahead was
--- written before the server's clock was set back.
+-- yield_window returns the pause, ms; the end of the yield window; and its length, ms. Unlisted waiters, which are Redisson's and clients
+-- without rights to the waitlist, subscribe to the lock's own channel. From time to time the lock is left to them: no listed waiter takes
+-- it before the end of the window, and the next window begins no earlier than the pause after that. An end more than LONGEST_WINDOW ms
+-- ahead was written before the server's clock was set back.
 -- from waitlist: WAITLIST
-local LONGEST_WINDOW = 32
+local SHORTEST_WINDOW, LONGEST_WINDOW = 3, 32
 local function yield_window()
   local found = redis.pcall('GET', YIELD)
-  local pause, ends = string.match(type(found) == 'string' and found or '', '^(%d+) (%d+)$')
+  local pause, ends, length = string.match(type(found) == 'string' and found or '', '^(%d+) (%d+) ?(%d*)$')
   if not ends or ends - at > LONGEST_WINDOW then
-    return 0, 0
+    return 0, 0, SHORTEST_WINDOW
   end
-  return pause + 0, ends + 0
+  return pause + 0, ends + 0, math.min(tonumber(length) or SHORTEST_WINDOW, LONGEST_WINDOW)
 end
 
 -- set_yield writes a window, with a time to live after which it does not matter.
 -- from waitlist: WAITLIST
-local function set_yield(pause, ends)
+local function set_yield(pause, ends, length)
   local lives = ends - at + pause + 100
-  redis.pcall('SET', YIELD, string.format('%.0f %.0f', pause, ends), 'PX', string.format('%.0f', lives))
+  redis.pcall('SET', YIELD, string.format('%.0f %.0f %.0f', pause, ends, length), 'PX', string.format('%.0f', lives))
 end
 
 -- maybe_yield leaves the lock, which is free, to unlisted waiters if that is due. It returns the rest of the window, ms.
@@ -173,16 +173,17 @@ end
 --
 -- Nor does Redis know whether they take the lock: a subscriber may be stopped. So the pause after each window is longer than the last
 -- one, up to LONGEST_PAUSE ms. The pause ends when an unlisted waiter is seen to hold the lock, or when none is subscribed: see refusal
--- and yielded. They may also be slow, or far away. So the longer the pause, the longer the window, from SHORTEST_WINDOW to
--- LONGEST_WINDOW ms. A waiter that never uses its window ends up costing 3 % of the time.
+-- and yielded. They may also be slow, or far away. So the longer the pause, the longer the window. A length that they have used stays:
+-- it is as long as they need. A waiter that never uses its window ends up costing 3 % of the time.
 -- from waitlist: yield_window, set_yield
-local SHORTEST_WINDOW, OVERDUE, LONGEST_PAUSE = 3, 10, 1000
+local OVERDUE, LONGEST_PAUSE = 30, 1000
 local function maybe_yield(entries)
-  local pause, ends = yield_window()
+  local pause, ends, length = yield_window()
   local due = ends + pause
   if at >= due and (us % (entries + 1) == 0 or at >= due + OVERDUE) then
-    ends = at + math.min(SHORTEST_WINDOW + math.floor(pause / 4), LONGEST_WINDOW)
-    set_yield(math.min(2 * pause + 1, LONGEST_PAUSE), ends)
+    length = math.min(math.max(length, SHORTEST_WINDOW + math.floor(pause / 4)), LONGEST_WINDOW)
+    ends = at + length
+    set_yield(math.min(2 * pause + 1, LONGEST_PAUSE), ends, length)
   end
   return ends - at
 end
@@ -207,21 +208,21 @@ local function offer(free, own)
   return left > 0 and announce(left) - own or 0, math.min(granted, 1)
 end
 
--- yielded returns the time, ms, that a caller which wants an entry waits for unlisted waiters to take the free lock; nil if there is no
--- yield window. A caller that wants no entry is an unlisted waiter: the second result is true, and the window ends.
+-- yielded returns the time, ms, that a caller waits for unlisted waiters to take the free lock; nil if there is no yield window. For an
+-- unlisted waiter the second result is true, and the window ends.
 -- from waitlist: SUFFIX, receivers, yield_window, set_yield
 -- from kind: CHANNEL
-local function yielded(listed)
-  local _, ends = yield_window()
+local function yielded(unlisted)
+  local _, ends, length = yield_window()
   if at >= ends then
     return nil
   elseif receivers(CHANNEL .. SUFFIX) == 0 then -- they took the lock, or have gone
     redis.pcall('DEL', YIELD)
-  elseif listed then
-    return (ends - at + 1) / 2 -- they may release the lock before the window ends
-  else
-    set_yield(0, at) -- otherwise the next release would be theirs again
+  elseif unlisted then
+    set_yield(0, at, length) -- otherwise the next release would be theirs again
     return nil, true
+  else
+    return (ends - at + 1) / 2 -- they may release the lock before the window ends
   end
 end
 
@@ -255,8 +256,11 @@ end
 -- from kind: lives, is_foreign
 local function refusal(allowed, holder, hint, seat, request, what)
   local pttl, theirs = lives(), is_foreign(holder)
-  if allowed and theirs and yield_window() > 0 then -- an unlisted waiter has used its window
-    set_yield(0, at)
+  if allowed and theirs then
+    local pause, _, length = yield_window()
+    if pause > 0 then -- an unlisted waiter has used its window
+      set_yield(0, at, length)
+    end
   end
   local id, grant, scattered = string.match(request, '^(%S+) (%d+) (%d)$')
   local position, new, often
