@@ -7,6 +7,7 @@ export CGO_ENABLED := 0
 GO            ?= go
 GOLANGCI      := v2.15.0
 GOVULNCHECK   := v1.9.0
+ACTIONLINT    := v1.7.12
 APIDIFF       := v0.0.0-20261014143641-f0251eb4aa3e
 BIN           := $(CURDIR)/.bin
 MODULES       := . goredisdriver rueidisdriver valkeydriver memdriver holdfasttest gocronlock otel otel/example cmd/holdfast examples/cache examples/cron examples/fencing examples/leader examples/workers bench test interop robustness release
@@ -267,8 +268,9 @@ fmt-check: $(BIN)/golangci-lint-$(GOLANGCI) ## fail if anything is not formatted
 	@$< fmt --diff .
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint-$(GOLANGCI) ## run the linters on every module, all at once, which is cheaper than one by one
+lint: $(BIN)/golangci-lint-$(GOLANGCI) $(BIN)/actionlint-$(ACTIONLINT) ## run the linters on every module, all at once, which is cheaper than one by one
 	@$(AS_TESTED) $< run $(MODULES:%=./%/...)
+	@$(BIN)/actionlint-$(ACTIONLINT)
 
 .PHONY: mod-check
 mod-check: ## fail if a go.mod is not tidy, or a published module does not build on its own
@@ -409,6 +411,11 @@ $(BIN)/govulncheck-$(GOVULNCHECK):
 	@echo "installing govulncheck $(GOVULNCHECK)"
 	@GOBIN=$(BIN) GOWORK=off $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
 	@mv $(BIN)/govulncheck $@
+
+$(BIN)/actionlint-$(ACTIONLINT):
+	@echo "installing actionlint $(ACTIONLINT)"
+	@GOBIN=$(BIN) GOWORK=off $(GO) install -ldflags=-w github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
+	@mv $(BIN)/actionlint $@
 
 $(BIN)/apidiff-$(APIDIFF):
 	@echo "installing apidiff $(APIDIFF)"
