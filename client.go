@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/call"
 	"github.com/holdfast-go/holdfast/internal/engine"
-	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -83,7 +82,7 @@ func (c *Client) NewOwner() Owner { return Owner{c.made().NewOwner()} }
 // Redisson's waiters, has turns in between. Redisson: getLock.
 func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 	config := kindOptions(options)
-	return &Mutex{lock{config.handle(c, name, mutexTraits, config.mutex(name))}}
+	return &Mutex{lock{config.handle(c, name, protocol.MutexKind, config.mutex(name))}}
 }
 
 // NewFairMutex returns a [Mutex] that is fair: waiters of all processes come first, first served. The options are
@@ -102,7 +101,7 @@ func (c *Client) NewMutex(name string, options ...MutexOption) *Mutex {
 // getFairLock, with [NonReentrant] getNonReentrantFairLock.
 func (c *Client) NewFairMutex(name string, options ...AnyMutexOption) *Mutex {
 	config := kindOptions(options)
-	return &Mutex{lock{config.handle(c, name, fairTraits, protocol.Fair{Mutex: config.mutex(name)})}}
+	return &Mutex{lock{config.handle(c, name, protocol.FairKind, protocol.Fair{Mutex: config.mutex(name)})}}
 }
 
 // NewRWMutex returns the read-write lock of the given name. The options are [WritersFirst], [NonReentrant], which is about
@@ -111,10 +110,9 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 	config := kindOptions(options)
 	write := protocol.NewWrite(name)
 	write.Fenced, write.TokenTTL, write.WritersFirst = config.fenced, config.tokenTTL, config.writersFirst
-	writer := config.handle(c, name, writeTraits, write)
+	writer := config.handle(c, name, protocol.WriteKind, write)
 	config.fenced = false
-	reader := config.handle(c, name, readTraits, protocol.NewRead(name))
-	writer.mode, reader.mode = ModeWrite, ModeRead
+	reader := config.handle(c, name, protocol.ReadKind, protocol.NewRead(name))
 	return &RWMutex{lock: lock{writer}, reader: RLocker{lock{reader}}}
 }
 
@@ -122,7 +120,7 @@ func (c *Client) NewRWMutex(name string, options ...RWOption) *RWMutex {
 // thing on the same key. Redisson: getPermitExpirableSemaphore.
 func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *PermitSemaphore {
 	s := &PermitSemaphore{object{
-		handle: newHandle(c, name, permitsTraits, nil), keys: []string{name, protocol.PermitsKey(name)},
+		handle: newHandle(c, name, protocol.PermitsKind, nil), keys: []string{name, protocol.PermitsKey(name)},
 		holders: protocol.PermitsChannel(name),
 	}}
 	s.trySet = s.TrySetPermits
@@ -132,7 +130,7 @@ func (c *Client) NewPermitSemaphore(name string, options ...SemaphoreOption) *Pe
 
 // NewUnleasedSemaphore returns the semaphore of the given name. Redisson: getSemaphore.
 func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *UnleasedSemaphore {
-	s := &UnleasedSemaphore{object{handle: newHandle(c, name, semaphoreTraits, nil), keys: []string{name}}}
+	s := &UnleasedSemaphore{object{handle: newHandle(c, name, protocol.SemaphoreKind, nil), keys: []string{name}}}
 	s.trySet = s.TrySetPermits
 	s.configure(options)
 	return s
@@ -141,15 +139,8 @@ func (c *Client) NewUnleasedSemaphore(name string, options ...SemaphoreOption) *
 // NewLatch returns the latch of the given name. On a cluster the name has no braces, since its channel, as Redisson spells
 // it, would lie in another slot: every call then returns [ErrInvalid]. Redisson: getCountDownLatch.
 func (c *Client) NewLatch(name string) *Latch {
-	own := *latchTraits
-	own.Refusal = func(r script.Reply) error {
-		count, _, err := protocol.ReadCount(r)
-		if err != nil {
-			return &BackendError{Op: "await", Name: name, Err: err}
-		}
-		return lockerr.Problem(name, fmt.Sprintf("it is %d", count), ErrNotZero)
-	}
-	l := newHandle(c, name, &own, protocol.Latch{Name: name})
+	l := newHandle(c, name, protocol.LatchKind, protocol.Latch{Name: name})
+	l.Refuser = notZero{name}
 	if c.engine.Driver.Slotted() && !protocol.LatchFits(name) {
 		l.refuse(invalid("name: %q: with braces in its name, the channel of a latch is in another slot", name))
 	}
@@ -216,7 +207,7 @@ func (c *Client) awaitHolds(ctx context.Context) error {
 
 // failed tells the hooks about a failure in the background.
 func (c *Client) failed(l *engine.Lock, owner string, err error) {
-	c.config.hooks.tellFailure(context.Background(), Event{Name: l.Name, Kind: l.Label, owner: Owner{owner}, Err: err, lock: l})
+	c.config.hooks.tellFailure(context.Background(), Event{Name: l.Name, Kind: l.Kind.Name, owner: Owner{owner}, Err: err, lock: l})
 }
 
 // made returns the client's engine. It panics if the client is a zero value.

@@ -19,15 +19,13 @@ import (
 type handle struct {
 	engine.Lock
 
-	client *Client
-	// mode is that of the holders of a read-write lock who hold this side of it; empty: all holders hold it.
-	mode    string
+	client  *Client
 	invalid error // why it cannot be used, or nil
 }
 
 // newHandle returns a handle with what all kinds have in common.
-func newHandle(c *Client, name string, t *engine.Traits, requests protocol.Waitable) handle {
-	l := handle{Lock: engine.Lock{Traits: t, Engine: c.made(), Name: name, Requests: requests}, client: c}
+func newHandle(c *Client, name string, k *protocol.Kind, requests protocol.Waitable) handle {
+	l := handle{Lock: engine.Lock{Traits: engine.Traits{Kind: k}, Engine: c.made(), Name: name, Requests: requests}, client: c}
 	if err := protocol.CheckName(name); err != nil {
 		l.refuse(invalid("name: %.80q: %w", name, err))
 	} else if other := c.names.meet(name); other != "" {

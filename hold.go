@@ -222,7 +222,7 @@ func (h *Hold) event() Event {
 	if c := h.several(); c != nil {
 		e.Kind = c.lock.label
 	} else {
-		e.Kind, e.lock = h.handle.Label, &h.handle.Lock
+		e.Kind, e.lock = h.handle.Kind.Name, &h.handle.Lock
 	}
 	return e
 }
@@ -261,7 +261,7 @@ var _ engine.Observer = (*observer)(nil)
 
 // Waits tells the hooks that the acquire has to wait.
 func (o *observer) Waits(ctx context.Context, ahead int, why error) {
-	o.hooks.tell(ctx, onWait, Event{Name: o.handle.Name, Kind: o.handle.Label, Ahead: ahead, Err: why, lock: &o.handle.Lock})
+	o.hooks.tell(ctx, onWait, Event{Name: o.handle.Name, Kind: o.handle.Kind.Name, Ahead: ahead, Err: why, lock: &o.handle.Lock})
 }
 
 // Renewed tells the hooks of a renewal.

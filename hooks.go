@@ -144,7 +144,7 @@ func (r report) describe(e *Event) {
 
 // tellResult tells the hooks of an acquire that leaves no hold. Own are those of the call.
 func tellResult(ctx context.Context, which hook, l *handle, own hookList, how report, err error) {
-	e := Event{Name: l.Name, Kind: l.Label, Err: err, lock: &l.Lock}
+	e := Event{Name: l.Name, Kind: l.Kind.Name, Err: err, lock: &l.Lock}
 	how.describe(&e)
 	l.client.config.hooks.tell(ctx, which, e)
 	own.tell(ctx, which, e)

@@ -93,7 +93,7 @@ func identityOf(h presence.Holder) Identity {
 // identify asks Redis what the client of a key says of itself, and since when these fields are so.
 func (c *Client) identify(ctx context.Context, key string, fields []string) (protocol.Known, error) {
 	const op = "identify"
-	hash := engine.Lock{Traits: &engine.Traits{Label: "client"}, Engine: c.engine, Name: key}
+	hash := engine.Lock{Traits: engine.Traits{Kind: &protocol.Kind{Name: "client"}}, Engine: c.engine, Name: key}
 	res, err := hash.Invoke(ctx, op, protocol.ReadClient(key, fields))
 	if err != nil {
 		return protocol.Known{}, err

@@ -124,7 +124,7 @@ func fetchState(ctx context.Context, l *handle, request script.Request) (State, 
 	state := State{Name: l.Name, TTL: expiry(found.TTL), Token: found.Token}
 	for _, w := range found.Waiters {
 		owner, writes := strings.CutSuffix(w, protocol.WriterField(""))
-		if l.mode != ModeRead || !writes {
+		if l.Mode != ModeRead || !writes {
 			state.Waiters = append(state.Waiters, Owner{owner})
 		}
 	}
@@ -158,7 +158,7 @@ type side struct {
 // holdersIn are those of some owners who hold it; of no owners in particular, all who do.
 func (s side) holdersIn(found State, of []Owner) (owners []string) {
 	for _, h := range found.Holders {
-		if (s.mode == "" || h.Mode == s.mode) && (len(of) == 0 || slices.Contains(of, h.Owner)) {
+		if (s.Mode == "" || h.Mode == s.Mode) && (len(of) == 0 || slices.Contains(of, h.Owner)) {
 			owners = append(owners, h.Owner.text)
 		}
 	}
@@ -188,7 +188,7 @@ func force(ctx context.Context, s side, from []Owner, others ...side) (bool, err
 			return false, err
 		}
 		holders := s.holdersIn(found, from)
-		if s.mode == ModeRead && len(found.Holders) >= protocol.Crowd { // not all are named
+		if s.Mode == ModeRead && len(found.Holders) >= protocol.Crowd { // not all are named
 			holders = s.inCrowd(found, from)
 		}
 		if len(holders) == 0 {

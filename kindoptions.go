@@ -72,15 +72,9 @@ func kindOptions[O kindOption](options []O) (cfg kindConfig) {
 }
 
 // handle returns a lock with these options.
-func (c *kindConfig) handle(client *Client, name string, t *engine.Traits, requests protocol.Waitable) handle {
-	if c.nonReentrant || c.fenced || c.polling != nil {
-		own := *t
-		own.NonReentrant, own.Fenced, own.Polling = c.nonReentrant, c.fenced, c.polling
-		own.HandsOver = t.HandsOver && !c.fenced && c.polling == nil
-		own.Line = t.Line && c.polling == nil // who hears nothing is granted nothing
-		t = &own
-	}
-	l := newHandle(client, name, t, requests)
+func (c *kindConfig) handle(client *Client, name string, k *protocol.Kind, requests protocol.Waitable) handle {
+	l := newHandle(client, name, k, requests)
+	l.NonReentrant, l.Fenced, l.Polling = c.nonReentrant, c.fenced, c.polling
 	l.invalid = cmp.Or(c.invalid, l.invalid)
 	return l
 }

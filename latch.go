@@ -2,10 +2,12 @@ package holdfast
 
 import (
 	"context"
+	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/lockerr"
 	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // Latch is a count that goes down to zero, for which anybody can wait. Once it is zero it is gone, and can be set anew.
@@ -14,7 +16,17 @@ type Latch struct {
 	object
 }
 
-var latchTraits = &engine.Traits{Label: "latch", Class: "latch", Shared: true, ReadOnly: true}
+// notZero makes the refusals of the latch of a name.
+type notZero struct{ name string }
+
+// Refusal reads the count.
+func (l notZero) Refusal(r script.Reply) error {
+	count, _, err := protocol.ReadCount(r)
+	if err != nil {
+		return &BackendError{Op: "await", Name: l.name, Err: err}
+	}
+	return lockerr.Problem(l.name, fmt.Sprintf("it is %d", count), ErrNotZero)
+}
 
 // TrySetCount sets the count to n if it is zero, and reports whether it was.
 // The error matches [ErrInvalid] if n is not between 1 and [MaxCount]; the others are those of

@@ -40,7 +40,7 @@ func Lead(ctx context.Context, l Locker, f func(ctx context.Context, hold *Hold)
 		e.Kind = l.made().label
 	}
 	if one != nil {
-		hooks, e.Kind, e.lock = slices.Concat(one.client.config.hooks, hooks), one.Label, &one.Lock
+		hooks, e.Kind, e.lock = slices.Concat(one.client.config.hooks, hooks), one.Kind.Name, &one.Lock
 	}
 	for failed := 0; ; failed++ {
 		began := time.Now()

@@ -109,21 +109,21 @@ func (m *MultiLock) refuse(reason string) {
 
 // compare puts parts in order. All that it goes by is the same in every process.
 func (p part) compare(q part) int {
-	rank, class := p.rank()
-	qRank, qClass := q.rank()
-	return cmp.Or(cmp.Compare(p.Name(), q.Name()), cmp.Compare(rank, qRank), cmp.Compare(class, qClass))
+	rank, namespace := p.rank()
+	qRank, qNamespace := q.rank()
+	return cmp.Or(cmp.Compare(p.Name(), q.Name()), cmp.Compare(rank, qRank), cmp.Compare(namespace, qNamespace))
 }
 
 // rank puts what excludes others before what is shared: for writing before for
 // reading.
-func (p part) rank() (rank int, class string) {
+func (p part) rank() (rank int, namespace string) {
 	switch {
 	case p.handle == nil:
 		return 2, ""
 	case p.handle.Shared:
-		return 1, p.handle.Class
+		return 1, p.handle.Namespace
 	default:
-		return 0, p.handle.Class
+		return 0, p.handle.Namespace
 	}
 }
 
@@ -138,7 +138,7 @@ func (p part) same(q part) bool {
 
 // contradicts reports whether two parts are of kinds that may not share a name.
 func (p part) contradicts(q part) bool {
-	return p.handle != nil && q.handle != nil && p.handle.client == q.handle.client && p.Name() == q.Name() && p.handle.Class != q.handle.Class
+	return p.handle != nil && q.handle != nil && p.handle.client == q.handle.client && p.Name() == q.Name() && p.handle.Namespace != q.handle.Namespace
 }
 
 // Name returns the names of its locks, in the order in which they are acquired,

@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 
-	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
@@ -15,16 +14,12 @@ type Mutex struct {
 	lock
 }
 
-var mutexTraits = &engine.Traits{Label: "mutex", Class: "mutex", HandsOver: true, Line: true}
-
 // mutex is the protocol of a plain lock with these options.
 func (c *kindConfig) mutex(name string) *protocol.Mutex {
 	m := protocol.NewMutex(name)
 	m.Polling, m.Fenced, m.TokenTTL = c.polling != nil, c.fenced, c.tokenTTL
 	return m
 }
-
-var fairTraits = &engine.Traits{Label: "fair", Class: "fair", Line: true, AlwaysStands: true, Registers: true}
 
 // Lock acquires the lock, waiting until it is free, ctx ends, or [Wait] runs out. Waiters of one process come first, first
 // served; between processes that is so with [Client.NewFairMutex], as a rule with [Client.NewMutex], not with [Polling].

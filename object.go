@@ -140,10 +140,9 @@ func (o *object) wanting(ctx context.Context, n, most int, config *lockConfig) (
 	if err := o.ensurePermits(ctx, config); err != nil {
 		return one, err
 	}
-	one, own := o.handle, *o.handle.made().Traits
-	one.Traits = &own
+	one = *o.handle.made()
 	// One queue for all would have one wait behind another who wants more than there are.
-	own.Queue, own.Refusal = own.Class+" "+strconv.Itoa(n), o.noPermits(n)
+	one.Queue, one.Refuser = one.Namespace+" "+strconv.Itoa(n), wants{o, n}
 	return one, nil
 }
 
@@ -171,29 +170,33 @@ func (o *object) setAgain() {
 	})
 }
 
-// noPermits is the refusal of either semaphore to one who wants n permits. It has them set again if they
-// are lost.
-func (o *object) noPermits(n int) func(script.Reply) error {
-	name := o.handle.Name
-	return func(r script.Reply) error {
-		short, err := protocol.ReadShortage(r)
-		if err != nil {
-			return &BackendError{Op: engine.OpAcquire, Name: name, Err: err}
-		}
-		e := &PermitsError{
-			Name: name, Wanted: n, Available: short.Available, Total: -1, Reserved: short.Reserved, Unset: !short.Exists, TTL: expiry(short.TTL),
-			option: o.permits,
-		}
-		if short.Held >= 0 {
-			e.Total = int(protocol.Sum(int64(e.Available), int64(short.Held)))
-		}
-		if e.Unset {
-			o.setAgain()
-		} else if e.ignoresOption() && !o.differs.Swap(true) {
-			o.handle.client.failed(&o.handle.Lock, "", e)
-		}
-		return e
+// wants makes the refusals of either semaphore to a caller that wants n permits. It has them set again if they are lost.
+type wants struct {
+	*object
+
+	n int
+}
+
+// Refusal reads what is available.
+func (w wants) Refusal(r script.Reply) error {
+	l := &w.handle
+	short, err := protocol.ReadShortage(r)
+	if err != nil {
+		return &BackendError{Op: engine.OpAcquire, Name: l.Name, Err: err}
 	}
+	e := &PermitsError{
+		Name: l.Name, Wanted: w.n, Available: short.Available, Total: -1, Reserved: short.Reserved, Unset: !short.Exists, TTL: expiry(short.TTL),
+		option: w.permits,
+	}
+	if short.Held >= 0 {
+		e.Total = int(protocol.Sum(int64(e.Available), int64(short.Held)))
+	}
+	if e.Unset {
+		w.setAgain()
+	} else if e.ignoresOption() && !w.differs.Swap(true) {
+		l.client.failed(&l.Lock, "", e)
+	}
+	return e
 }
 
 // checkCount refuses counts that are out of bounds.

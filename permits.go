@@ -30,8 +30,6 @@ type PermitSemaphore struct {
 
 var _ Locker = (*PermitSemaphore)(nil)
 
-var permitsTraits = &engine.Traits{Label: "permits", Class: "permits", Shared: true, Line: true, Registers: true}
-
 // Lock acquires one permit, waiting for it if it must: [PermitSemaphore.Acquire]
 // of one. Redisson: acquire.
 func (s *PermitSemaphore) Lock(ctx context.Context, options ...LockOption) (*Hold, error) {
@@ -73,7 +71,7 @@ func (s *PermitSemaphore) acquire(ctx context.Context, n int, config lockConfig)
 		ids[i] = one.client.newPermitID()
 	}
 	left := &shrinkingIDs{ids: ids}
-	one.Class, one.PermitIDs, one.HolderChannel = "permits "+ids[0], left.hex, s.holders
+	one.Permits = &engine.Permits{IDs: left.hex, Account: "permits " + ids[0], Channel: s.holders}
 	one.Requests = heldPermits{PermitSet: protocol.PermitSet{Permits: s.protocol(), IDs: ids}, left: left}
 	return one.acquire(ctx, Owner{}, &config)
 }

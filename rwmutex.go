@@ -6,17 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/lockerr"
 )
-
-// readRecheck is how often a read hold is seen to, whatever its lease. Redisson's
-// renewals of a reader beside it shorten the lock to Redisson's own lease, 30 s by
-// default, and those of its version 3 this hold's keys, too: they are raised again
-// to what was promised, long before that has passed.
-const readRecheck = 5 * time.Second
 
 // RWMutex is a reentrant lock with two sides, as [sync.RWMutex]: many owners hold it for reading, or one for writing. Get
 // one from [Client.NewRWMutex].
@@ -40,13 +33,6 @@ type RLocker struct {
 const (
 	ModeRead  = "read"
 	ModeWrite = "write"
-)
-
-var (
-	readTraits = &engine.Traits{
-		Label: "read", Class: "rw", Side: 0, TwoSides: true, Shared: true, SharesHolds: true, RecheckEvery: readRecheck, Line: true,
-	}
-	writeTraits = &engine.Traits{Label: "write", Class: "rw", Side: 1, TwoSides: true, Line: true, Registers: true}
 )
 
 // RLocker returns the side for reading, for what takes a [Locker].
@@ -99,7 +85,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context, from ...Owner) (bool, error) 
 // other error is one of TryLock's. A release without an answer is repeated in the background, as that of [Hold.Unlock],
 // and OnError is told. Redisson: readLock().lock and writeLock().unlock, one after the other.
 func (m *RWMutex) Downgrade(write *Hold) (*Hold, error) {
-	if write == nil || write.handle == nil || write.handle.Side != m.handle.Side || !write.handle.Same(&m.handle.Lock) {
+	if write == nil || write.handle == nil || write.handle.Mode != m.handle.Mode || !write.handle.Same(&m.handle.Lock) {
 		return nil, invalid("hold: %q is not held for writing by it", m.handle.Name)
 	}
 	if err := write.core.Err(); err != nil {

@@ -20,8 +20,6 @@ type UnleasedSemaphore struct {
 	object
 }
 
-var semaphoreTraits = &engine.Traits{Label: "semaphore", Class: "semaphore", Shared: true, Registers: true}
-
 // Acquire takes n permits, all or none, and waits until they are available, ctx ends, or [Wait] runs out. Of one process,
 // those who wait for the same number come first, first served. If it returns an error, what an unanswered attempt may have
 // taken is given back in the background. The error matches ctx.Err() and the context's cause; [ErrNoPermits] and

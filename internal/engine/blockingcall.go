@@ -128,7 +128,7 @@ func (a *blockingCall) number(request *protocol.Acquire) (sent mono.Time) {
 }
 
 // hears reports whether the client receives grant messages for the lock.
-func (a *blockingCall) hears() bool { return a.lock.Line && a.engine.mail.reaches(a.lock) }
+func (a *blockingCall) hears() bool { return a.lock.listed() && a.engine.mail.reaches(a.lock) }
 
 // leaveAfter leaves the queue after a reply that ends the wait. If the lock was granted and may be handed off, the waiters behind wait
 // for that instead of sending requests.
@@ -167,8 +167,8 @@ func (f *failure) Error() string { return f.why.Error() }
 
 // refusal is the error for an answer that says no.
 func (a *blockingCall) refusal(res *call.Result) error {
-	if a.lock.Refusal != nil {
-		return a.lock.Refusal(res.Reply)
+	if a.lock.Refuser != nil {
+		return a.lock.Refuser.Refusal(res.Reply)
 	}
 	found := protocol.ReadRefusal(res.Reply)
 	return a.engine.Errors.Locked(a.lock.Name, found.Holder, found.TTL)

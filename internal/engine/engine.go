@@ -124,8 +124,8 @@ func (e *Engine) account(l *Lock, c claim) *account {
 		c.account.refs.Add(1)
 		return c.account
 	}
-	a := &account{accountKey: accountKey{l.Name, l.Class, c.owner}, engine: e}
-	a.undisclosed = c.fresh && (l.HandsOver || l.SharesHolds)
+	a := &account{accountKey: l.accountKey(c.owner), engine: e}
+	a.undisclosed = c.fresh && (l.handsOff() || l.SharesHolds)
 	a.refs.Store(1)
 	a.addSide(&a.first, l)
 	if c.fresh {

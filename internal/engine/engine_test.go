@@ -17,15 +17,15 @@ import (
 
 // Traits of locks whose holds pass on, are shared, or neither.
 var (
-	handing = &Traits{Label: "mutex", Class: "mutex", HandsOver: true}
-	plain   = &Traits{Label: "plain", Class: "mutex"}
-	reading = &Traits{Label: "read", Class: "rw", TwoSides: true, Shared: true, SharesHolds: true}
-	writing = &Traits{Label: "write", Class: "rw", TwoSides: true, Side: 1}
+	handing = Traits{Kind: &protocol.Kind{Name: "mutex", Namespace: "mutex", AllowsHandoff: true}}
+	plain   = Traits{Kind: &protocol.Kind{Name: "plain", Namespace: "mutex"}}
+	reading = Traits{Kind: &protocol.Kind{Name: "read", Namespace: "rw", Mode: protocol.ModeRead, Shared: true, SharesHolds: true}}
+	writing = Traits{Kind: &protocol.Kind{Name: "write", Namespace: "rw", Mode: protocol.ModeWrite}}
 )
 
-func lockOf(e *Engine, traits *Traits, name string) *Lock {
+func lockOf(e *Engine, traits Traits, name string) *Lock {
 	l := &Lock{Traits: traits, Engine: e, Name: name, Requests: protocol.NewMutex(name)}
-	if traits == reading {
+	if traits.Kind == reading.Kind {
 		l.Requests = protocol.NewRead(name)
 	}
 	return l
@@ -194,7 +194,7 @@ func TestNothingRemainsAfterUnlock(t *testing.T) {
 // A hold that may pass on is not another call's to nest in, unless its owner was asked for: it does not pass on then.
 func TestAFreshOwnerIsUsedByHandOnlyIfItIsKnown(t *testing.T) {
 	for name, row := range map[string]struct {
-		traits  *Traits
+		traits  Traits
 		ask     bool
 		foreign bool // the owner is another call's
 	}{

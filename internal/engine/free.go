@@ -43,7 +43,7 @@ func (a *acquisition) free() error {
 	}
 	defer e.Tasks.End()
 	e.Presence.WriteIfDue(mono.Of(a.started))
-	if (l.HandsOver || l.SharesHolds) && a.ordinary() {
+	if (l.handsOff() || l.SharesHolds) && a.ordinary() {
 		a.taker = a.hold
 	}
 	if a.shares() && a.taker.joinOthers() {
@@ -119,7 +119,7 @@ func (a *blockingCall) join(owner string) (ahead int, first bool) {
 func (a *blockingCall) triesUnqueued() bool {
 	l := a.lock
 	switch {
-	case l.TwoSides && a.known != nil: // the owner may hold the other side
+	case l.Mode != "" && a.known != nil: // the owner may hold the other side
 		return true
 	case l.SharesHolds && a.taker != nil:
 		return false // one asks, and lets the others in

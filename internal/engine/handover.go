@@ -80,7 +80,7 @@ func (co *cohort) released(res call.Result) {
 // be handed over or nobody takes it.
 func (h *Hold) handOver() bool {
 	s, a, e := h.side, h.side.account, h.side.account.engine
-	if !s.lock.HandsOver || e.queues.Idle() || !a.turn.TryTake() {
+	if !s.lock.handsOff() || e.queues.Idle() || !a.turn.TryTake() {
 		return false
 	}
 	defer a.turn.Free()

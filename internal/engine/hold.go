@@ -106,8 +106,8 @@ func (h *Hold) Terms() (lease time.Duration, fixed bool) {
 
 // PermitIDs are those of its permits; nil if it has none.
 func (h *Hold) PermitIDs() []string {
-	if ids := h.side.lock.PermitIDs; ids != nil {
-		return ids()
+	if permits := h.side.lock.Permits; permits != nil {
+		return permits.IDs()
 	}
 	return nil
 }

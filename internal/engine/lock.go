@@ -14,50 +14,44 @@ import (
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
-// Traits are what sets one kind of lock apart from the others, beside what it asks of Redis. Many locks share them, so they are
-// not changed.
+// Traits are a kind of lock, and what the options of a lock, or a call, change of it.
 type Traits struct {
-	// Label is the kind's name, for users. Waiters of one label and name stand in one queue.
-	Label string
-	// Class is which key in Redis is meant: kinds of one class and name are one lock, and an owner has one account at it.
-	Class string
-	// Side is which of the two counts of an owner this is, 0 for reading or 1 for writing, of a lock that has TwoSides. An
-	// owner must not queue for a side behind those who wait for it to leave the other one.
-	Side     int
-	TwoSides bool
-	// Queue tells the queues of one label apart; mostly it is empty.
-	Queue string
-	// HolderChannel is where holders hear that others have changed what they hold; empty: where waiters hear of releases.
-	HolderChannel string
-	// RecheckEvery is the longest time between two checks of a hold, renewed or not; 0: there are none.
-	RecheckEvery time.Duration
-	// Shared says that several owners may hold it at once: when one has been let in, the next waiter may well be, too.
-	Shared bool
-	// ReadOnly says that to acquire it changes nothing in Redis.
-	ReadOnly bool
-	// HandsOver says that one hold may pass to the next inside the process.
-	HandsOver bool
-	// SharesHolds says that several holds of this process may share one owner and one count.
-	SharesHolds bool
-	// Line says that those who wait stand in a line in Redis: see mail.go. AlwaysStands says that they do so whether or not they
-	// hear when they are granted the lock.
-	Line, AlwaysStands bool
-	// Registers says that Redis keeps something for a refused waiter also if its ask has no number: a place, or a reservation. So
-	// a waiter that gives up leaves.
-	Registers    bool
+	*protocol.Kind
+
 	NonReentrant bool
 	Fenced       bool
-	// Polling says how waiters ask, who hear nothing; nil: they listen.
+	// Polling is the pause between the requests of waiters that do not subscribe; nil: they do.
 	Polling *Backoff
-	// PermitIDs are those of the permits that are held; nil if the kind has none.
-	PermitIDs func() []string
-	// Refusal is the error for a reply that says no; nil: [Errors.Locked].
-	Refusal func(script.Reply) error
+	// Queue is the local queue, if it is not the kind's.
+	Queue string
+	// Permits are the permits that an acquire is about; nil if the kind has none.
+	Permits *Permits
+	// Refuser makes the error of a refusal; nil: [Errors.Locked].
+	Refuser Refuser
 }
+
+// Permits are several permits, which are one hold.
+type Permits struct {
+	// IDs returns the IDs of those that are held.
+	IDs func() []string
+	// Account tells apart the accounts of one owner: it has one for each hold.
+	Account string
+	// Channel is the channel on which holders receive the changes that others make to their holds.
+	Channel string
+}
+
+// Refuser makes the error of a refusal.
+type Refuser interface{ Refusal(r script.Reply) error }
+
+// handsOff reports whether a hold may move within the process. A token is of one hold, and waiters that poll hear nothing.
+func (t *Traits) handsOff() bool { return t.AllowsHandoff && !t.Fenced && t.Polling == nil }
+
+// listed reports whether waiters have entries in the waitlist. Waiters that poll receive no grants.
+func (t *Traits) listed() bool { return t.Waitlist && t.Polling == nil }
 
 // Lock is one lock, or one side of it, of one client.
 type Lock struct {
-	*Traits
+	Traits
 
 	Engine *Engine
 	Name   string
@@ -105,7 +99,16 @@ type Report struct {
 
 // Same reports whether two are one lock, or its two sides.
 func (l *Lock) Same(other *Lock) bool {
-	return l.Engine == other.Engine && l.Name == other.Name && l.Class == other.Class
+	return l.Engine == other.Engine && l.accountKey("") == other.accountKey("")
+}
+
+// accountKey returns the key of an owner's account.
+func (l *Lock) accountKey(owner string) accountKey {
+	namespace := l.Namespace
+	if l.Permits != nil {
+		namespace = l.Permits.Account
+	}
+	return accountKey{l.Name, namespace, owner}
 }
 
 // Recheck has this client's own holders of the lock look whether they still hold it.
@@ -126,7 +129,7 @@ func (l *Lock) Recheck() {
 
 // queueFor is which queue of this process an owner waits in, and what the queue listens to.
 func (l *Lock) queueFor(owner string) waitqueue.Key {
-	return waitqueue.Key{Kind: cmp.Or(l.Queue, l.Label), Name: l.Name, Channel: l.Requests.Channel(owner)}
+	return waitqueue.Key{Kind: cmp.Or(l.Queue, l.Kind.Name), Name: l.Name, Channel: l.Requests.Channel(owner)}
 }
 
 // OpAcquire is what errors call an acquire.

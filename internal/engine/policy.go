@@ -23,9 +23,9 @@ func policyOf(a *blockingCall, grant time.Duration) waiting.Policy {
 	switch {
 	case l.Polling != nil:
 		p.Listens, p.LongestSleep = false, math.MaxInt64
-	case l.AlwaysStands:
+	case l.AlwaysListed:
 		p.Lists = waiting.Always
-	case l.Line:
+	case l.Waitlist:
 		p.Lists = waiting.IfSubscribed
 	}
 	if p.Lists != waiting.Never && beginsWithMessage(a) {

@@ -16,9 +16,7 @@ func TestPolicy(t *testing.T) {
 	const grantValid = protocol.LongestGrant - protocol.LongestGrant/100 - 2*time.Millisecond
 	waitlist := waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, GrantValid: grantValid, GrantMin: protocol.LongestGrant / 2}
 	unconfirmed := waiting.Policy{Lists: waiting.IfSubscribed, Listens: true}
-	mutex := Traits{Line: true, HandsOver: true}
-	fenced := mutex
-	fenced.Fenced = true
+	mutex := Traits{Kind: protocol.MutexKind}
 	for name, test := range map[string]struct {
 		traits Traits
 		args   Args
@@ -27,21 +25,21 @@ func TestPolicy(t *testing.T) {
 	}{
 		"mutex": {traits: mutex, want: waitlist},
 		"polling mutex": {
-			traits: Traits{Polling: &Backoff{}},
+			traits: Traits{Kind: protocol.MutexKind, Polling: &Backoff{}},
 			want:   waiting.Policy{LongestSleep: math.MaxInt64},
 		},
 		"fair mutex": {
-			traits: Traits{Line: true, AlwaysStands: true, Registers: true},
+			traits: Traits{Kind: protocol.FairKind},
 			want:   waiting.Policy{Lists: waiting.Always, Listens: true, Registers: true, GrantValid: grantValid, GrantMin: waitlist.GrantMin},
 		},
 		"permits": {
-			traits: Traits{Shared: true, Line: true, Registers: true},
+			traits: Traits{Kind: protocol.PermitsKind},
 			want:   waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, Registers: true, GrantValid: grantValid, GrantMin: waitlist.GrantMin},
 		},
-		"semaphore":               {traits: Traits{Shared: true, Registers: true}, want: waiting.Policy{Listens: true, Registers: true}},
-		"latch":                   {traits: Traits{Shared: true, ReadOnly: true}, want: waiting.Policy{Listens: true}},
+		"semaphore":               {traits: Traits{Kind: protocol.SemaphoreKind}, want: waiting.Policy{Listens: true, Registers: true}},
+		"latch":                   {traits: Traits{Kind: protocol.LatchKind}, want: waiting.Policy{Listens: true}},
 		"a short lease":           {traits: mutex, args: Args{Lease: time.Second}, want: waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, GrantValid: 988 * time.Millisecond, GrantMin: time.Second / 2}},
-		"a fenced lock":           {traits: fenced, want: unconfirmed},
+		"a fenced lock":           {traits: Traits{Kind: protocol.MutexKind, Fenced: true}, want: unconfirmed},
 		"a fixed lease":           {traits: mutex, args: Args{Fixed: true}, want: unconfirmed},
 		"MinHold":                 {traits: mutex, args: Args{MinHold: time.Second}, want: unconfirmed},
 		"a least time to live":    {traits: mutex, args: Args{AtLeast: time.Second}, want: unconfirmed},
@@ -55,7 +53,7 @@ func TestPolicy(t *testing.T) {
 			if test.args.Lease == 0 {
 				test.args.Lease = e.Lease
 			}
-			a := newBlockingCall(t.Context(), lockOf(e, &test.traits, "x"), OpAcquire, &test.args)
+			a := newBlockingCall(t.Context(), lockOf(e, test.traits, "x"), OpAcquire, &test.args)
 			want := test.want
 			want.FailurePause, want.Outage = 500*time.Millisecond, 30*time.Second
 			want.SharesFailureAt = mono.Now().Add(1500 * time.Millisecond)
@@ -79,7 +77,7 @@ func TestPolicyOfReaders(t *testing.T) {
 			wait time.Duration
 			want time.Duration
 		}{{t.Context(), 0, 2 * time.Millisecond}, {t.Context(), 6 * time.Millisecond, 1500 * time.Microsecond}, {soon, 0, time.Millisecond}} {
-			a := newBlockingCall(test.ctx, lockOf(e, reading, "x"), OpAcquire, &Args{Wait: test.wait})
+			a := newBlockingCall(test.ctx, lockOf(e, Traits{Kind: protocol.ReadKind}, "x"), OpAcquire, &Args{Wait: test.wait})
 			if got := policyOf(&a, 0).ClosesCohortAt.Sub(mono.Now()); got != test.want {
 				t.Errorf("%v, want %v", got, test.want)
 			}

@@ -115,7 +115,7 @@ func (s *side) release(ch ledger.Change) script.Request {
 	if rest := mono.Until(retained); rest > 0 {
 		nobody := e.nobody()
 		if retain := s.lock.HoldRequests().Retain(a.owner, ch.From, nobody, rest+time.Millisecond); !retain.IsZero() {
-			e.retired.add(accountKey{a.name, a.class, nobody}, retained)
+			e.retired.add(accountKey{a.name, a.namespace, nobody}, retained)
 			return retain
 		}
 	}

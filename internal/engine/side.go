@@ -12,7 +12,7 @@ import (
 )
 
 // other is the other side of the lock, on which the owner may hold it, too; nil if it never has.
-func (s *side) other() *side { return s.account.sides[1-s.lock.Side] }
+func (s *side) other() *side { return s.account.sides[1-s.lock.Side()] }
 
 // noteSent notes that a call is under way that lets the key live for ttl. It is paired with a call of noteReply.
 func (s *side) noteSent(ttl time.Duration) {
@@ -198,7 +198,7 @@ func (s *side) forgetRun(run *ledger.Run) {
 	a := s.account
 	a.mu.Lock()
 	other := s.other()
-	stands := other != nil && mono.Now() < other.End() || s.lock.PermitIDs != nil // somebody may have prolonged a permit by its id
+	stands := other != nil && mono.Now() < other.End() || s.lock.Permits != nil // somebody may have prolonged a permit by its id
 	counts, fewer, unsettled := s.Forget(run, stands)
 	if fewer {
 		a.fell()
@@ -224,8 +224,10 @@ func (s *side) listen(entry *entry) {
 	if len(s.Holds()) > 0 {
 		e.Presence.Holds(s, s.heldFields(), s.Holds()[0].Value.since)
 	}
-	channel := s.lock.HolderChannel
-	if channel == "" {
+	var channel string
+	if permits := s.lock.Permits; permits != nil {
+		channel = permits.Channel
+	} else {
 		channel = s.lock.Requests.Channel(a.owner)
 	}
 	if s.subscription == nil && channel != "" {
@@ -235,10 +237,10 @@ func (s *side) listen(entry *entry) {
 
 // heldFields are what a client says of the holds of this side.
 func (s *side) heldFields() (fields []string) {
-	if s.lock.PermitIDs == nil {
+	if s.lock.Permits == nil {
 		return []string{protocol.HeldField(s.account.owner, s.lock.Name)}
 	}
-	for _, id := range s.lock.PermitIDs() {
+	for _, id := range s.lock.Permits.IDs() {
 		fields = append(fields, protocol.HeldField(id, s.lock.Name))
 	}
 	return fields

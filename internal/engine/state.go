@@ -139,7 +139,7 @@ type account struct {
 }
 
 // accountKey is an owner at a lock.
-type accountKey struct{ name, class, owner string }
+type accountKey struct{ name, namespace, owner string }
 
 // queued is what is known of the owner's acquires in the queue of this process.
 type queued struct {

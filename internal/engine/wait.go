@@ -45,7 +45,7 @@ func waitAfter(a *blockingCall, request *protocol.Acquire, sent mono.Time, res *
 
 // newBox returns the box of a waiter that is at the head of its queue; nil if there is no waitlist.
 func (w *wait) newBox() box {
-	if !w.lock.Line {
+	if !w.lock.listed() {
 		return nil
 	}
 	return make(box, 1)
@@ -174,7 +174,7 @@ func (w *wait) result() *call.Result {
 // send sends a request, and returns its outcome.
 func (w *wait) send(what waiting.Send) waiting.Event {
 	ctx := w.bound()
-	w.request.Number, w.request.Unlisted = "", w.lock.Line && what == waiting.Plain
+	w.request.Number, w.request.Unlisted = "", w.lock.listed() && what == waiting.Plain
 	if what == waiting.WithID {
 		sent := w.number(&w.request)
 		w.m.Sent(w.request.Number, sent)
@@ -224,7 +224,7 @@ func (w *wait) wasRefused(res *call.Result) waiting.Event {
 	found := protocol.ReadRefusal(res.Reply)
 	e := waiting.Refused{Retry: min(found.Retry, protocol.PlaceLives)} // after which its entry is stale
 	switch {
-	case w.lock.Line:
+	case w.lock.listed():
 		e.Listed, e.New, e.Beside = found.Position >= 0, found.New, found.Beside
 	case w.lock.Polling != nil:
 		e.Retry = w.lock.Polling.Pause(w.refusals)

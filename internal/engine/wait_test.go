@@ -25,7 +25,7 @@ func TestNoReplyMakesAWaiterSleepUntilItsEntryIsStale(t *testing.T) {
 			3_600_000:     protocol.PlaceLives,
 			math.MaxInt64: protocol.PlaceLives,
 		} {
-			w := &wait{blockingCall: &blockingCall{lock: lockOf(e, &Traits{Line: true}, "x"), engine: e}}
+			w := &wait{blockingCall: &blockingCall{lock: lockOf(e, Traits{Kind: protocol.MutexKind}, "x"), engine: e}}
 			w.m = waiting.Begun(policyOf(w.blockingCall, 0), false, "id", 0)
 			if do := w.m.On(0, w.wasRefused(refused(hint)), waiting.Lore{}); !do.Remember || time.Duration(w.m.Until()) != want {
 				t.Errorf("after a hint of %d ms it sleeps for %v, want %v", hint, time.Duration(w.m.Until()), want)
@@ -48,7 +48,7 @@ func (panicking) Waits(context.Context, int, error) { panic("told") }
 // the waiter has left its queue.
 func TestNothingIsLeftOfAWaitThatPanics(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine) {
-		l := lockOf(e, &Traits{Label: "mutex", Line: true}, "x")
+		l := lockOf(e, Traits{Kind: protocol.MutexKind}, "x")
 		b := newBlockingCall(t.Context(), l, OpAcquire, &Args{OnWait: panicking{}})
 		a := &b
 		a.stopping = e.Draining

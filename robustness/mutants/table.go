@@ -793,7 +793,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "permits: one that was prolonged outlives its hold", in: "side.forgetRun", suite: tests(permits, "TestShortLeaseThatIsProlongedByID"),
-		old: " || s.lock.PermitIDs != nil",
+		old: " || s.lock.Permits != nil",
 		new: "",
 	},
 	{
@@ -1309,7 +1309,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "line: one that waits outside of it does not say so", in: "wait.send", suite: tests(line, "TestLineEdgeOutsideInTurns"),
-		old: "w.lock.Line && what == waiting.Plain",
+		old: "w.lock.listed() && what == waiting.Plain",
 		new: "false",
 	},
 	{
