@@ -281,10 +281,12 @@ mod-check: ## fail if a go.mod is not tidy, or a published module does not build
 
 # valkey-go is a fork of rueidis with other names, so its adapter is made of rueidis's.
 .PHONY: generate generate-check
-generate: ## make valkeydriver/ of rueidisdriver/
+generate: ## make valkeydriver/ of rueidisdriver/, and the tables of docs/acl.md of the scripts
 	@rm -f valkeydriver/*.go && tools/valkeydriver valkeydriver
+	@$(GO) test -count=1 ./internal/rights -run '^TestACLDocument$$' -update
 
-generate-check: ## fail if valkeydriver/ is not what is made of rueidisdriver/
+generate-check: ## fail if valkeydriver/ or docs/acl.md is not what make generate makes
+	@$(GO) test -count=1 ./internal/rights -run '^TestACLDocument$$'
 	@made=$$(mktemp -d) && tools/valkeydriver $$made && diff -r -x go.mod -x go.sum $$made valkeydriver >&2; status=$$?; rm -rf $$made; \
 		if [ $$status != 0 ]; then echo "valkeydriver/ is made of rueidisdriver/: run make generate"; exit 1; fi
 

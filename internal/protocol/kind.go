@@ -15,12 +15,18 @@ type Kind struct {
 	// Mode is the side of a lock that has two, [ModeRead] or [ModeWrite]. An owner has a count for each, and must not queue for one of
 	// them behind waiters that wait for it to leave the other.
 	Mode string
-	// Scripts are the scripts of a kind that has holds, and Others all that it sends besides.
+	// Number is set if the lock's key is a number, of permits or of a latch; others are hashes of owners. Number objects can expire and
+	// be deleted.
+	Number bool
+	// Scripts are the scripts of a kind whose holds have owners, and Others all that a kind sends besides.
 	Scripts Scripts
 	Others  []*driver.Script
 	// Keys return the keys beside the lock's own, and Channels the channels: first the one of the release message. In both, * stands
 	// for any owner. The waitlist has its own.
 	Keys, Channels []func(name string) string
+	// Spared are the commands that the scripts call and the kind does without, because they grant the lock to a waiter, or only one of
+	// the variants comes by.
+	Spared []string
 	// Variants are what the options of the kind make of it.
 	Variants []Variant
 
@@ -63,7 +69,12 @@ type Variant struct {
 	// Name is the name in docs/acl.md.
 	Name                                        string
 	NonReentrant, Fenced, Polling, WritersFirst bool
+	// Needs are those of the kind's Spared commands that the variant does not do without.
+	Needs []string
 }
+
+// Listed reports whether waiters have entries in the waitlist if they may, and wait without them if not.
+func (v Variant) Listed() bool { return v.Waitlist && !v.AlwaysListed && !v.Polling }
 
 // Kinds are all kinds, in the order of docs/acl.md. It is the only list: what a table elsewhere has for each kind is found by the row.
 var Kinds = []*Kind{MutexKind, FairKind, ReadKind, WriteKind, PermitsKind, SemaphoreKind, LatchKind}
@@ -83,6 +94,7 @@ var (
 		Name: "fair", Namespace: "fair", Scripts: FairScripts,
 		Keys: names(FairQueueKey, FairTimeoutsKey, FairHeartbeatsKey), Channels: names(ofAnyOwner(WaiterChannel)),
 		Waitlist: true, AlwaysListed: true, Registers: true,
+		Spared:   []string{"ZCOUNT"}, // without it nobody is granted the lock
 		Variants: []Variant{{Name: "fair"}, {Name: "fair, fenced", Fenced: true}},
 	}
 	ReadKind = &Kind{
@@ -96,10 +108,13 @@ var (
 	WriteKind = &Kind{
 		Name: "write", Namespace: "rw", Mode: ModeWrite, Scripts: WriteScripts, Keys: ReadKind.Keys, Channels: ReadKind.Channels,
 		Waitlist: true, Registers: true,
-		Variants: []Variant{{Name: "writer"}, {Name: "writer, writers first", WritersFirst: true}, {Name: "writer, fenced", Fenced: true}},
+		Spared: []string{"SET"}, // it makes a reservation
+		Variants: []Variant{
+			{Name: "writer"}, {Name: "writer, writers first", WritersFirst: true, Needs: []string{"SET"}}, {Name: "writer, fenced", Fenced: true},
+		},
 	}
 	PermitsKind = &Kind{
-		Name: "permits", Namespace: "permits",
+		Name: "permits", Namespace: "permits", Number: true,
 		Others: []*driver.Script{
 			permitsScripts.acquire, permitsScripts.release, permitsScripts.leave, permitsScripts.renew, permitsScripts.inspect,
 			permitsScripts.lease, permitsScripts.set, permitsScripts.add,
@@ -109,7 +124,7 @@ var (
 		Variants: []Variant{{Name: "permit semaphore"}},
 	}
 	SemaphoreKind = &Kind{
-		Name: "semaphore", Namespace: "semaphore",
+		Name: "semaphore", Namespace: "semaphore", Number: true,
 		Others: []*driver.Script{
 			semaphoreScripts.acquire, semaphoreScripts.undo, semaphoreScripts.leave, semaphoreScripts.add, semaphoreScripts.drain,
 			semaphoreScripts.set, inspect,
@@ -119,7 +134,7 @@ var (
 		Variants: []Variant{{Name: "unleased semaphore"}},
 	}
 	LatchKind = &Kind{
-		Name: "latch", Namespace: "latch", Others: []*driver.Script{latchScripts.await, latchScripts.down, latchScripts.set, inspect},
+		Name: "latch", Namespace: "latch", Number: true, Others: []*driver.Script{latchScripts.await, latchScripts.down, latchScripts.set, inspect},
 		Keys: names(CallsKey, LatchZeroKey), Channels: names(LatchChannel),
 		Shared: true, ReadOnly: true,
 		Variants: []Variant{{Name: "latch"}},

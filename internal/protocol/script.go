@@ -52,10 +52,16 @@ type pieces map[string]*string
 // Nothing else is sent: neither other pieces nor comments that have a line of their own. A server that executes a script builds each
 // function that it comes by, called or not. So the pieces stand behind the common case, where there is one.
 func (s sources) assemble(kind, operation string) *driver.Script {
-	a := assembly{sources: s, kind: kind, operation: operation, there: map[*string]bool{}}
-	a.add(s.read("frame"))
-	a.add(s.read(s.operation(kind, operation)))
-	return driver.NewScript(operation, a.text.String())
+	return driver.NewScript(operation, s.text(kind, operation, nil))
+}
+
+// text returns the text of a script. Unless added is nil, it is called with each line, and the piece or file that the line is from.
+func (s sources) text(kind, operation string, added func(piece, line string)) string {
+	a := assembly{sources: s, kind: kind, operation: operation, there: map[*string]bool{}, added: added}
+	a.add("frame", s.read("frame"))
+	file := s.operation(kind, operation)
+	a.add(file, s.read(file))
+	return a.text.String()
 }
 
 // operation returns the name of the file that has a kind's operation.
@@ -116,9 +122,11 @@ type assembly struct {
 	kind, operation string
 	text            strings.Builder
 	there           map[*string]bool // the pieces that it has
+	added           func(piece, line string)
 }
 
-func (a *assembly) add(text string) {
+// add adds the text of a piece, or a file.
+func (a *assembly) add(piece, text string) {
 	for line := range strings.Lines(text) {
 		code := strings.TrimSpace(line)
 		var wanted []string
@@ -130,7 +138,7 @@ func (a *assembly) add(text string) {
 			a.addPieces(ofKind, fast+" "+a.operation)
 		case wanted != nil && wanted[1] != "":
 			// Inside a block, so the rest of the script does not see them.
-			block := assembly{sources: a.sources, kind: a.kind, operation: a.operation, there: maps.Clone(a.there)}
+			block := assembly{sources: a.sources, kind: a.kind, operation: a.operation, there: maps.Clone(a.there), added: a.added}
 			block.addPieces(wanted[2], wanted[3])
 			for line := range strings.Lines(block.text.String()) {
 				a.text.WriteString(wanted[1] + line)
@@ -139,6 +147,9 @@ func (a *assembly) add(text string) {
 			a.addPieces(wanted[2], wanted[3])
 		case code != "" && !strings.HasPrefix(code, "--"):
 			a.text.WriteString(line)
+			if a.added != nil {
+				a.added(piece, code)
+			}
 		}
 	}
 }
@@ -156,7 +167,7 @@ func (a *assembly) addPieces(library, names string) {
 		}
 		if !a.there[piece] {
 			a.there[piece] = true
-			a.add(*piece)
+			a.add(name, *piece)
 		}
 	}
 }

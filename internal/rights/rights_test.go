@@ -1,6 +1,7 @@
 package rights
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -10,46 +11,79 @@ import (
 	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
-// TestACLDocument compares the tables of docs/acl.md with the rights here.
+var update = flag.Bool("update", false, "write the tables into docs/acl.md")
+
+// TestACLDocument compares docs/acl.md with the rights here. make generate writes its tables.
 func TestACLDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/acl.md")
+	const file = "../../docs/acl.md"
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := string(text)
-	var kinds []string
-	for _, table := range strings.Split(page, "| kind | commands | keys | channels |\n|---|---|---|---|\n")[1:] {
-		rows, _, _ := strings.Cut(table, "\n\n")
-		kinds = append(kinds, strings.Split(rows, "\n")...)
+	page := withTables(t, string(text))
+	if *update {
+		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if page != string(text) {
+		t.Error("the tables in docs/acl.md are not those of the scripts: run make generate")
 	}
-	var want []string
-	for _, k := range Kinds {
-		want = append(want, row(k.Name, k.Rights))
-	}
-	if !slices.Equal(kinds, want) {
-		t.Errorf("the kinds should be\n%s", strings.Join(want, "\n"))
-	}
-	cluster := Server{Cluster: true}
-	fair := Kinds[4].Waiting
 	for _, part := range []string{
-		"| the line | commands | keys | channels |\n|---|---|---|---|\n" +
-			row("on a single server", Line) + "\n" + row("on a cluster with sharded messages", Line.On(cluster)) + "\n" +
-			row("fair, on a single server", fair) + "\n" + row("fair, on a cluster with sharded messages", fair.On(cluster)) + "\n\n",
-		"| client | on every server | on a cluster | does without |\n|---|---|---|---|\n" +
-			clientRow(GoRedis, GoRedis) + clientRow(Rueidis+", "+ValkeyGo, Rueidis),
-		"| to | commands |\n|---|---|\n" +
-			"| `show` | " + code(Show.Commands) + " |\n" +
-			"| `ls`, `watch`, `dashboard` | those of `show`, " + code(List.Commands) + " |\n" +
-			"| `wait` | those of `show`, " + code(Wait.Commands) + " |\n",
-		"| " + code(shown(Identity.Keys)) + ", and " + code(Identity.Commands) + " on it |",
-		"`Expire` and `Delete` need " + code(Kinds[10].Expiry.Commands) + " besides",
+		"| " + code(shown(Identity().Keys)) + ", and " + code(Identity().Commands) + " on it |",
+		"`Expire` and `Delete` need " + code(expiring().Commands) + " besides",
 		"`WithReplicaAck` needs " + code(Replicas.Commands) + " besides",
 	} {
 		if !strings.Contains(page, part) {
 			t.Errorf("docs/acl.md should have\n%s", part)
 		}
 	}
+}
+
+// withTables returns the page with the tables of the rights in the places of its own.
+func withTables(t *testing.T, page string) string {
+	t.Helper()
+	const kinds = "| kind | commands | keys | channels |\n|---|---|---|---|\n"
+	var locks, others, line string
+	for _, k := range Kinds() {
+		if k.Number {
+			others += row(k.Name, k.Rights)
+		} else {
+			locks += row(k.Name, k.Rights)
+		}
+	}
+	sharded := Server{Cluster: true}
+	for _, w := range []struct {
+		of     string
+		rights Rights
+	}{{"", Line()}, {"fair, ", kindOf(protocol.Variant{Kind: protocol.FairKind}).Waiting}} {
+		line += row(w.of+"on a single server", w.rights) + row(w.of+"on a cluster with sharded messages", w.rights.On(sharded))
+	}
+	var done strings.Builder
+	for _, table := range []struct{ head, rows string }{
+		{kinds, locks},
+		{kinds, others},
+		{"| the line | commands | keys | channels |\n|---|---|---|---|\n", line},
+		{
+			"| client | on every server | on a cluster | does without |\n|---|---|---|---|\n",
+			clientRow(GoRedis, GoRedis) + clientRow(Rueidis+", "+ValkeyGo, Rueidis),
+		},
+		{
+			"| to | commands |\n|---|---|\n",
+			"| `show` | " + code(Show.Commands) + " |\n" +
+				"| `ls`, `watch`, `dashboard` | those of `show`, " + code(List.Commands) + " |\n" +
+				"| `wait` | those of `show`, " + code(Wait.Commands) + " |\n",
+		},
+	} {
+		before, after, found := strings.Cut(page, table.head)
+		if !found {
+			t.Fatalf("docs/acl.md has no table\n%s", table.head)
+		}
+		_, after, _ = strings.Cut(after, "\n\n")
+		done.WriteString(before + table.head + table.rows + "\n")
+		page = after
+	}
+	return done.String() + page
 }
 
 func clientRow(name, client string) string {
@@ -65,7 +99,7 @@ func clientRow(name, client string) string {
 }
 
 func row(name string, r Rights) string {
-	return fmt.Sprintf("| %s | %s | %s | %s |", name, code(r.Commands), code(shown(r.Keys)), code(shown(r.Channels)))
+	return fmt.Sprintf("| %s | %s | %s | %s |\n", name, code(r.Commands), code(shown(r.Keys)), code(shown(r.Channels)))
 }
 
 // shown are templates without a tenant.
@@ -93,8 +127,8 @@ func TestTemplates(t *testing.T) {
 		}
 		for _, cluster := range []bool{false, true} {
 			var all Rights
-			for _, k := range Kinds {
-				all = all.And(k.And(k.Waiting).And(Identity).On(Server{Cluster: cluster}).For(name, tenant))
+			for _, k := range Kinds() {
+				all = all.And(k.And(k.Waiting).And(Identity()).On(Server{Cluster: cluster}).For(name, tenant))
 			}
 			granted := "&" + strings.TrimSuffix(protocol.GrantChannel(client, name, cluster), "c6cc-889e-88f6-8265bee545cf") + "*"
 			for _, pattern := range append(want, granted) {
@@ -109,7 +143,7 @@ func TestTemplates(t *testing.T) {
 // TestRules has the rules of a user on each version, on a single server and on a cluster.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	kind := Kind{Rights: of("EVAL PUBLISH", nameKey, mutexChannel), Waiting: of("PUBSUB|NUMSUB", asksKey, granted)}
+	kind := Kind{Rights: of("EVAL PUBLISH", name, "redisson_lock__channel:{NAME}"), Waiting: of("PUBSUB|NUMSUB", "holdfast_asks:{NAME}", "holdfast_granted:TENANT*")}
 	const (
 		commands = " +del +hdel +hget +hset +pexpire +time +wait"
 		keys     = " ~a ~holdfast_asks:{a} ~holdfast_client:*"

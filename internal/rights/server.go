@@ -1,6 +1,10 @@
 package rights
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/protocol"
+)
 
 // Version is a version of Redis or Valkey from which on the rights differ.
 type Version int
@@ -35,7 +39,7 @@ func (r Rights) On(s Server) Rights {
 	}
 	if s.Cluster && !s.before7() {
 		r.Commands = union(nil, replaceAll(r.Commands, sharded))
-		r.Channels = replaceAll(r.Channels, strings.NewReplacer(granted, "holdfast_line:{NAME}:TENANT*"))
+		r.Channels = replaceAll(r.Channels, strings.NewReplacer(protocol.GrantChannel(client, name, false), protocol.GrantChannel(client, name, true)))
 	}
 	if s.Version == Redis60 {
 		r.Channels = nil // every user may use all

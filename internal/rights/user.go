@@ -37,7 +37,7 @@ type User struct {
 func (u User) Rules() []string {
 	var all Rights
 	for _, k := range u.Kinds {
-		rights := k.And(k.Waiting).And(k.Expiry).And(Identity).And(Replicas).On(u.Server)
+		rights := k.And(k.Waiting).And(k.Expiry).And(Identity()).And(Replicas).On(u.Server)
 		for _, name := range u.Names {
 			all = all.And(rights.For(name, u.Tenant))
 		}
@@ -82,10 +82,10 @@ func (u User) seen() Rights {
 		look.Keys, look.Channels = []string{"*"}, []string{"redisson_*"}
 		return look.On(u.Server)
 	}
-	for _, k := range Kinds { // what a name is shows only there
+	for _, k := range Kinds() { // what a name is shows only there
 		look = look.And(Rights{Keys: k.Keys, Channels: k.Channels})
 	}
-	look = look.And(Rights{Keys: slices.Concat(Line.Keys, Identity.Keys, braced)}).On(u.Server)
+	look = look.And(Rights{Keys: slices.Concat(Line().Keys, Identity().Keys, braced)}).On(u.Server)
 	var all Rights
 	for _, name := range u.Names {
 		all = all.And(look.For(name, u.Tenant))

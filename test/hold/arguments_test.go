@@ -146,7 +146,7 @@ func TestPollingIsSilent(t *testing.T) {
 		s.Unlock(h)
 		synctest.Wait()
 		silent := messages.Load() == 0 && channels == s.Kind.Channel("x")
-		if s.Kind.Polls && !silent || s.Kind == kit.MutexKind && silent {
+		if s.Kind.Polling && !silent || s.Kind == kit.MutexKind && silent {
 			s.Errorf("%d messages, and this test and others listen: %s", messages.Load(), channels)
 		}
 	})

@@ -139,7 +139,7 @@ func TestWhyAWaiterBehindAnotherEnded(t *testing.T) {
 		for state, row := range outages {
 			for _, from := range []time.Duration{0, 500 * time.Millisecond} {
 				for _, after := range []time.Duration{200 * time.Millisecond, 2 * time.Second} {
-					if from > 0 && after < 2*time.Second || s.Kind.Shared() && from == 0 {
+					if from > 0 && after < 2*time.Second || s.Kind.Shared && from == 0 {
 						continue // readers do not wait behind each other before they have been refused
 					}
 					var held *holdfast.Hold

@@ -214,7 +214,7 @@ func (s *stage) behind(faults func(call driver.Call) memdriver.Fault, waits ...t
 			s.d.SetFaults(faults)
 		}
 	}
-	s.d.LoseMessages(s.Kind.ByMessage) // or no call would be needed
+	s.d.LoseMessages(s.Kind.ByMessage()) // or no call would be needed
 	s.Unlock(h)
 	return got
 }

@@ -23,7 +23,7 @@ func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
 	for at := range 4 {
 		rows(t, kinds, kit.Faults, func(s *stage, fault memdriver.Fault) {
 			steps, ctx := []string{"acquire", "acquire", "release", "release"}, background
-			if !s.Kind.Nests {
+			if !s.Kind.Nests() {
 				steps[1], steps[2], ctx = "release", "acquire", s.ctx
 			}
 			var held []*holdfast.Hold
@@ -38,7 +38,7 @@ func TestS13_FaultsHaveNoSecondEffect(t *testing.T) {
 					s.Unlock(held[len(held)-1])
 					held = held[:len(held)-1]
 				}
-				if s.Kind.Nests && len(held) > 0 {
+				if s.Kind.Nests() && len(held) > 0 {
 					ctx = held[0].Context()
 				}
 				// A request that comes again after its answer, while the same owner has
@@ -85,7 +85,7 @@ func TestS27_CancelledCallersLeaveNothing(t *testing.T) {
 		}, func(s *stage, fault memdriver.Fault) {
 			cancelled(s, background, fault, after)
 			s.free()
-			if s.Kind.Nests {
+			if s.Kind.Nests() {
 				outer := s.lock()
 				cancelled(s, outer.Context(), fault, after)
 				s.alone(outer)
@@ -147,7 +147,7 @@ func TestS27_CancelledWaitersLeaveNothing(t *testing.T) {
 			start = time.Now()
 			s.Unlock(s.heldByOther())
 			most := 200 * time.Millisecond
-			if s.Kind.Queues && fault.LoseReply {
+			if s.Kind.AlwaysListed && fault.LoseReply {
 				most = 3 * time.Second // a try that was not answered may have taken a place, until its limit
 			}
 			kit.Took(s.T, time.Since(start), 0, most, fmt.Sprintf("given up after %v; the next one waited %%v", after))

@@ -38,7 +38,7 @@ func TestLateReleaseDoesNotHitTheNextHold(t *testing.T) {
 		"kept, 2.9s":        {again: 2900 * time.Millisecond},
 	}, func(s *stage, row row) {
 		var options []holdfast.LockOption
-		if row.again > 0 && !s.Kind.Shared() {
+		if row.again > 0 && !s.Kind.Shared {
 			options = append(options, holdfast.MinHold(3*time.Second))
 		}
 		again := []memdriver.Fault{{Repeat: true, RepeatAfter: row.again}}

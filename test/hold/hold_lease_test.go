@@ -180,7 +180,7 @@ func TestNestedHoldsKeepToMaxHold(t *testing.T) {
 // the next one is told.
 func TestUnacknowledgedGrantIsGivenBack(t *testing.T) {
 	kinds(t, func(s *stage) {
-		if s.Kind.Nests {
+		if s.Kind.Nests() {
 			s.Server.SetReplicas(2)
 			outer := s.lock()
 			s.Server.SetReplicas(1)

@@ -123,7 +123,7 @@ func TestForcedUnlockIsToldAtOnce(t *testing.T) {
 		operator := s.Lock(other)
 		start, bound := time.Now(), 100*time.Millisecond
 		kit.Force(s.T, operator)
-		if s.Kind.Polls { // it does not listen: it notices at its next renewal, or at its end
+		if s.Kind.Polling { // it does not listen: it notices at its next renewal, or at its end
 			bound = time.Until(h.Deadline())
 		}
 		kit.Took(s.T, kit.LostAt(s.T, h, start), 0, bound, "told after %v")
@@ -150,7 +150,7 @@ func TestForcedUnlockThatFailsLeavesTheHold(t *testing.T) {
 // A delayed forced unlock does not hit the next holder, nor who has waited, and has the lock since an earlier send of it.
 func TestDelayedForceUnlockDoesNotHitTheNextHolder(t *testing.T) {
 	values(t, kinds, []bool{false, true}, func(s *stage, waits bool) {
-		if waits && s.Kind.Shared() {
+		if waits && s.Kind.Shared {
 			return // nobody waits
 		}
 		other, _ := s.Client()
@@ -183,7 +183,7 @@ func TestFixedLeaseEndsWithLoss(t *testing.T) {
 		kit.OK(s.T, h.Extend(background, time.Second)) // never shortens
 		seen := kit.Count(s.d)
 		kit.Took(s.T, kit.LostAt(s.T, h, start), 64*time.Second, 65*time.Second-1, "lost after %v")
-		if n := seen.Of("renew"); n > 0 && !s.Kind.Shared() || n > 12 { // somebody may have shortened what is shared, but nobody prolongs it
+		if n := seen.Of("renew"); n > 0 && !s.Kind.Shared || n > 12 { // somebody may have shortened what is shared, but nobody prolongs it
 			s.Errorf("a fixed lease was renewed: %v", seen)
 		}
 		kit.WantError(s.T, h.Extend(background, time.Minute), holdfast.ErrLost)

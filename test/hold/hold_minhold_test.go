@@ -73,7 +73,7 @@ func TestMinHoldBesideOneWhoWaits(t *testing.T) {
 // A nested hold keeps the lock for its own time, whichever is unlocked last.
 func TestMinHoldNested(t *testing.T) {
 	keeping(t, func(s *stage) {
-		if !s.Kind.Nests {
+		if !s.Kind.Nests() {
 			return
 		}
 		outer, start := s.lock(), time.Now()

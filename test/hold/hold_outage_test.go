@@ -24,7 +24,7 @@ func TestOutageOfAWaiterIsTold(t *testing.T) {
 		kit.Away(d)
 		time.Sleep(40 * time.Second)
 		want := 1
-		if w.Kind.Queues {
+		if w.Kind.AlwaysListed {
 			want = 2
 		}
 		if len(told) != want {

@@ -42,8 +42,8 @@ func fake(t *testing.T, f func(s *stage), options ...holdfast.ClientOption) {
 
 var (
 	kinds   = each(func(*kit.Kind) bool { return true })
-	nesting = each(func(k *kit.Kind) bool { return k.Nests })
-	keeping = each(func(k *kit.Kind) bool { return !k.Shared() })
+	nesting = each(func(k *kit.Kind) bool { return k.Nests() })
+	keeping = each(func(k *kit.Kind) bool { return !k.Shared })
 )
 
 func each(which func(k *kit.Kind) bool) runner {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/kinds"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/rights"
 )
@@ -30,81 +31,42 @@ type ask func(args ...string) []string
 // Kind is a kind of lock, as the suites need to know it. Every suite runs for
 // each of them.
 type Kind struct {
-	Name string
+	rights.Kind // the tests of its rights are in test/rights
+
 	Lock Maker
 	// rival makes a lock that excludes, and is excluded by, Lock's of that name;
 	// nil: Lock itself does.
 	rival Maker
 	// Readers makes a lock of which several are held at once, but not beside the
 	// rival; nil if there is none.
-	Readers   Maker
-	Mode      string // of its holders
-	Nests     bool   // an owner may hold it more than once
-	Polls     bool   // who waits does not listen
-	Queues    bool   // who waits has a place in Redis, and keeps it by asking
-	Line      bool   // who waits stands in the line that holdfast_line is, or listens if it may not
-	ByMessage bool   // a hold may begin with the message that it was granted
-
-	fenced bool // its holds have tokens, and the key of the last one stays for good
-
-	Scripts protocol.Scripts // what it asks
-	Rights  rights.Rights    // what its user may do; the tests of them are in test/rights
+	Readers Maker
 }
+
+// Kinds are all kinds whose holds have owners.
+var Kinds = func() (all []*Kind) {
+	for _, k := range rights.Kinds() {
+		if k.Number {
+			continue
+		}
+		kind := &Kind{Kind: k, Lock: maker(k.Variant)}
+		if k.Mode != "" {
+			kind.Readers = Reader()
+		}
+		if k.Shared {
+			kind.rival = Writer()
+		}
+		all = append(all, kind)
+	}
+	return all
+}()
 
 // MutexKind is the plain mutex.
 var MutexKind = Kinds[0]
 
-// Kinds are all kinds.
-var Kinds = []*Kind{
-	{
-		Name: "mutex", Lock: mutexWith(), Nests: true, Line: true, ByMessage: true,
-		Scripts: protocol.MutexScripts, Rights: RightsOf("mutex"),
-	},
-	{
-		Name: "non-reentrant", Lock: mutexWith(holdfast.NonReentrant()), Line: true, ByMessage: true,
-		Scripts: protocol.MutexScripts, Rights: RightsOf("non-reentrant"),
-	},
-	{
-		Name: "fenced", Lock: mutexWith(holdfast.Fenced()), Nests: true, Line: true, fenced: true,
-		Scripts: protocol.MutexScripts, Rights: RightsOf("fenced"),
-	},
-	{
-		Name: "polling", Lock: mutexWith(holdfast.Polling(time.Millisecond, 128*time.Millisecond)), Nests: true, Polls: true,
-		Scripts: protocol.MutexScripts, Rights: RightsOf("polling"),
-	},
-	{
-		Name: "fair", Lock: fair(), Nests: true, Queues: true, ByMessage: true,
-		Scripts: protocol.FairScripts, Rights: RightsOf("fair"),
-	},
-	{
-		Name: "fair, fenced", Lock: fair(holdfast.Fenced()), Nests: true, Queues: true, fenced: true,
-		Scripts: protocol.FairScripts, Rights: RightsOf("fair, fenced"),
-	},
-	{
-		Name: "reader", Lock: Reader(), Mode: "read", rival: Writer(), Readers: Reader(), Nests: true, Line: true, ByMessage: true,
-		Scripts: protocol.ReadScripts, Rights: RightsOf("reader"),
-	},
-	writer("writer"),
-	writer("writer, writers first", holdfast.WritersFirst()),
-	writer("writer, fenced", holdfast.Fenced()),
-}
-
-// writer is a kind of write side.
-func writer(name string, options ...holdfast.RWOption) *Kind {
-	fenced := strings.HasSuffix(name, "fenced")
-	return &Kind{
-		Name: name, Lock: Writer(options...), Mode: "write", Readers: Reader(), Nests: true, Line: true, ByMessage: !fenced, fenced: fenced,
-		Scripts: protocol.WriteScripts, Rights: RightsOf(name),
+func maker(v protocol.Variant) Maker {
+	return func(c *holdfast.Client, name string) AnyLock {
+		return kinds.Open(c, v, name).(AnyLock)
 	}
-}
-
-// mutexWith makes mutexes with options.
-func mutexWith(options ...holdfast.MutexOption) Maker {
-	return func(c *holdfast.Client, name string) AnyLock { return c.NewMutex(name, options...) }
-}
-
-func fair(options ...holdfast.AnyMutexOption) Maker {
-	return func(c *holdfast.Client, name string) AnyLock { return c.NewFairMutex(name, options...) }
 }
 
 // Reader makes the read sides of read-write locks.
@@ -141,11 +103,11 @@ func (k *Kind) Channel(name string) string {
 	return protocol.LockChannel(name)
 }
 
-// Fenced reports whether its holds have tokens.
-func (k *Kind) Fenced() bool { return k.fenced }
+// Nests reports whether an owner may hold it more than once.
+func (k *Kind) Nests() bool { return !k.NonReentrant }
 
-// Shared reports whether several owners may hold the lock at once.
-func (k *Kind) Shared() bool { return k.rival != nil }
+// ByMessage reports whether a hold may begin with a grant message.
+func (k *Kind) ByMessage() bool { return !k.Fenced && !k.Polling }
 
 // Left returns which of the keys should not be there when nobody holds the locks
 // of these names.
@@ -153,7 +115,7 @@ func (k *Kind) Left(keys []string, names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		name, token := strings.CutPrefix(key, "redisson_lock_token:")
 		tagged := func(other string) bool { return Tagged(other) == name }
-		return k.fenced && token && slices.ContainsFunc(names, tagged) || strings.HasPrefix(key, "holdfast_turn:") // it stays for a second at most
+		return k.Fenced && token && slices.ContainsFunc(names, tagged) || strings.HasPrefix(key, "holdfast_turn:") // it stays for a second at most
 	})
 }
 
@@ -256,7 +218,7 @@ func ForKinds(t *testing.T, f func(t *testing.T, k *Kind)) {
 func forNesting(t *testing.T, f func(t *testing.T, k *Kind)) {
 	t.Helper()
 	ForKinds(t, func(t *testing.T, k *Kind) {
-		if k.Nests {
+		if k.Nests() {
 			f(t, k)
 		}
 	})
@@ -402,9 +364,9 @@ func (p *Platform) Standing(t *testing.T, name string) int {
 func (p *Platform) AwaitWaiter(t *testing.T, k *Kind, name string) {
 	t.Helper()
 	switch {
-	case k.Polls:
+	case k.Polling:
 		p.awaitRefusal(t, k.Against(p.Client(t), name))
-	case k.Line:
+	case k.Listed():
 		WaitFor(t, "the waiter in line", func() bool { return p.Standing(t, name) == 1 })
 	default:
 		WaitFor(t, "the waiter's number", func() bool { return len(p.Do(t, name, "HKEYS", protocol.AsksKey(name))) == 1 })

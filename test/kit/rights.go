@@ -17,12 +17,8 @@ import (
 // RightsOf returns what a user of a kind needs, by the name in docs/acl.md, and nothing less will do: TestACL and
 // TestSemaphoreRights take each of them away.
 func RightsOf(kind string) rights.Rights {
-	for _, k := range rights.Kinds {
-		if k.Name == kind {
-			return k.Rights
-		}
-	}
-	panic("no kind " + kind)
+	all := rights.Kinds()
+	return all[slices.IndexFunc(all, func(k rights.Kind) bool { return k.Name == kind })].Rights
 }
 
 // ClientRights are what a client needs beyond the kind's rights. Here rueidis is used without its cache.

@@ -23,7 +23,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		for i := range holds {
 			holds[i] = kit.Must(t)(w.Use(c, fmt.Sprint("x", i)).Lock(background))
 		}
-		if w.Kind.Nests {
+		if w.Kind.Nests() {
 			holds = append(holds, kit.Must(t)(w.Kind.Lock(c, "x0").Lock(holds[0].Context())))
 		}
 		var wg sync.WaitGroup

@@ -124,7 +124,7 @@ func TestLineRuleAsksBefore(t *testing.T) {
 				if lives, left := s.PTTL("x"), time.Until(h.Deadline()); lives != row.lives || left < row.lives*9/10 {
 					t.Errorf("the key lives for %v, want %v, and it is trusted for %v", lives, row.lives, left)
 				}
-				if (h.Token() == 0) == s.Kind.Fenced() {
+				if (h.Token() == 0) == s.Kind.Fenced {
 					t.Errorf("the token is %d", h.Token())
 				}
 				s.release(h)
@@ -404,7 +404,7 @@ func TestLineEdgeForceLeavesNothing(t *testing.T) {
 // What has been detached is not given back: a leave that an earlier call has left is about the hold that it became.
 func TestLineEdgeDetachedIsGivenBack(t *testing.T) {
 	everyLock(t, func(s *stage) {
-		if !s.Kind.Nests {
+		if !s.Kind.Nests() {
 			return
 		}
 		const timeout = 2 * time.Second
@@ -518,7 +518,7 @@ func TestLineEdgeOutsideInTurns(t *testing.T) {
 // Who was granted the lock by a message, and extends it by a little, has not got its lease yet: what it detaches has.
 func TestLineEdgeDetachedAfterExtend(t *testing.T) {
 	everyLock(t, func(s *stage) {
-		if !s.Kind.ByMessage {
+		if !s.Kind.ByMessage() {
 			return
 		}
 		h := s.heldByOther()

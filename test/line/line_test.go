@@ -41,7 +41,7 @@ func TestLineIsServedInOrder(t *testing.T) {
 			last := h.Token()
 			h = s.next(h, w, 0)
 			s.wantHolder(w)
-			if token := h.Token(); s.Kind.Fenced() && token <= last {
+			if token := h.Token(); s.Kind.Fenced && token <= last {
 				s.Errorf("token %d after %d", token, last)
 			}
 			if found.Waiters[i] != w.Owner {
@@ -159,7 +159,7 @@ func TestLineR4_R5_LateMessages(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 2900 * time.Millisecond, 3500 * time.Millisecond, 10 * time.Second} {
 		for _, asked := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond} {
 			everyLine(t, func(s *stage) {
-				if !s.Kind.ByMessage {
+				if !s.Kind.ByMessage() {
 					return
 				}
 				h := s.heldByOther()
@@ -210,7 +210,7 @@ func TestLineR4_R5_LateMessages(t *testing.T) {
 func TestLineR6_Renewal(t *testing.T) {
 	for _, falls := range []string{"", "deaf", "silent"} {
 		everyLine(t, func(s *stage) {
-			if !s.Kind.ByMessage {
+			if !s.Kind.ByMessage() {
 				return
 			}
 			h := s.heldByOther()
@@ -332,7 +332,7 @@ func TestLineR7_RedissonFarAway(t *testing.T) {
 // few asks. The first has the lock at once then. While one of ours holds it, nobody listens there, but a holder of long, for a forced unlock.
 func TestLineR8_RedissonHolds(t *testing.T) {
 	everyLine(t, func(s *stage) {
-		if s.Kind.Queues {
+		if s.Kind.AlwaysListed {
 			return // see TestFairBesideRedisson
 		}
 		take, give := s.redisson()
@@ -483,7 +483,7 @@ func TestLineR13_ALostLine(t *testing.T) {
 func TestLineR15_BesideTheLine(t *testing.T) {
 	t.Run("nested", func(t *testing.T) {
 		everyLock(t, func(s *stage) {
-			if !s.Kind.Nests {
+			if !s.Kind.Nests() {
 				return
 			}
 			h := s.heldByOther()

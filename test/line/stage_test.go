@@ -14,6 +14,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/protocol"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/internal/testclient"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
@@ -33,7 +35,7 @@ type stage struct {
 
 // permitKind is a semaphore as a kind of lock.
 var permitKind = &kit.Kind{
-	Name: "permits", Line: true, ByMessage: true,
+	Kind: rights.Kind{Variant: protocol.Variant{Kind: protocol.PermitsKind, Name: "permits"}},
 	Lock: func(c *holdfast.Client, name string) kit.AnyLock { return permits{c.NewPermitSemaphore(name)} },
 }
 
@@ -74,7 +76,7 @@ func fakePermits(t *testing.T, n int, f func(s *stage)) {
 func everyLock(t *testing.T, f func(s *stage)) {
 	t.Helper()
 	for _, k := range kit.Kinds {
-		if k.Queues || k.Line && !k.Shared() {
+		if k.AlwaysListed || k.Listed() && !k.Shared {
 			t.Run(k.Name, func(t *testing.T) { fake(t, k, f) })
 		}
 	}
@@ -149,7 +151,7 @@ func several(n int, wait func() *kit.Standing) (all []*kit.Standing) {
 
 // inLine is who stands in the line, the next one first.
 func (s *stage) inLine() []string {
-	if s.Kind.Queues {
+	if s.Kind.AlwaysListed {
 		return s.Ask("LRANGE", kit.QueueKey, "0", "-1")
 	}
 	return s.Ask("ZRANGE", kit.LineKey("x"), "0", "-1")
@@ -225,7 +227,7 @@ func (s *stage) turns(h *holdfast.Hold, waiters ...*kit.Standing) {
 
 // asksEvery is how often the first of the line ask.
 func (s *stage) asksEvery() time.Duration {
-	if s.Kind.Queues {
+	if s.Kind.AlwaysListed {
 		return 1500 * time.Millisecond
 	}
 	return kit.AsksEvery

@@ -107,12 +107,12 @@ func TestL1_LostMessageCostsLittle(t *testing.T) {
 			time.Sleep(time.Minute)
 			tries, most := 3+60/3, row.most
 			switch {
-			case w.Kind.Queues:
+			case w.Kind.AlwaysListed:
 				tries = 3 * (3 + 2*60/3) // each of them asks, and twice as often
-			case w.Kind.Line:
+			case w.Kind.Listed():
 				tries = 3 + 60               // one of them stands in line, and asks every second
 				most += 3 * time.Millisecond // it may listen a moment longer, and be one of those to whom it is left
-			case w.Kind.Polls:
+			case w.Kind.Polling:
 				tries, most = 60_000, row.most+128*time.Millisecond
 			}
 			if n := seen.Of("acquire"); n > tries {
@@ -149,7 +149,7 @@ func TestL3_LeavingWaiterTakesNoWakeUpWithIt(t *testing.T) {
 			}
 			order()
 			bound := wait + 50*time.Millisecond
-			if w.Kind.Polls {
+			if w.Kind.Polling {
 				bound += 128 * time.Millisecond // the longest pause
 			}
 			if took := time.Since(start); took > bound {
@@ -215,7 +215,7 @@ func TestL13_L21_LeavingWaitersLeaveNothing(t *testing.T) {
 			t.Errorf("%d calls after the last waiter left", n)
 		}
 		// The holder listens, for a forced unlock; nobody else does.
-		if n := w.Listeners(); n > 1 || n == 0 && !w.Kind.Polls {
+		if n := w.Listeners(); n > 1 || n == 0 && !w.Kind.Polling {
 			t.Errorf("%d listen", n)
 		}
 		kit.Unlock(t, h)

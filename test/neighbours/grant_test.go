@@ -24,9 +24,9 @@ func TestForgedGrants(t *testing.T) {
 	s := redistest.Start(t)
 	admin := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { kit.OK(t, admin.Close()) })
-	kit.Allow(t, s, "theirs", kit.MutexKind.Rights.And(rights.Line).Rules("theirs"))
+	kit.Allow(t, s, "theirs", kit.MutexKind.Rights.And(rights.Line()).Rules("theirs"))
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		if k.Line || k.Queues {
+		if k.Listed() || k.AlwaysListed {
 			forged(t, s, admin, k)
 		}
 	})

@@ -109,7 +109,7 @@ func (w *town) allow(t *testing.T) {
 func (w *town) rules(t *testing.T, user string) []string {
 	t.Helper()
 	u := rights.User{
-		Names: []string{rights.Matching(user + ":*")}, Kinds: rights.Kinds, NoEval: w.loaded, Clients: []string{rights.GoRedis, rights.Rueidis},
+		Names: []string{rights.Matching(user + ":*")}, Kinds: rights.Kinds(), NoEval: w.loaded, Clients: []string{rights.GoRedis, rights.Rueidis},
 		Server: rights.Server{Version: kit.Version(t), Cluster: len(w.nodes) > 1},
 	}
 	if w.tenants {
@@ -363,7 +363,7 @@ func (w *town) contents(t *testing.T) map[string]string {
 
 // keysOf returns each key that a lock of a name may have.
 func keysOf(name string) (keys []string) {
-	for _, k := range rights.Kinds {
+	for _, k := range rights.Kinds() {
 		for _, key := range k.Rights.And(k.Waiting).For(name, "").Keys {
 			keys = append(keys, strings.ReplaceAll(key, "*", "1"))
 		}
@@ -374,7 +374,7 @@ func keysOf(name string) (keys []string) {
 
 // channelsOf returns each channel of a lock of a name.
 func channelsOf(name string) (channels []string) {
-	for _, k := range rights.Kinds {
+	for _, k := range rights.Kinds() {
 		for _, channel := range k.Rights.For(name, "").Channels {
 			channels = append(channels, strings.ReplaceAll(channel, "*", "1"))
 		}

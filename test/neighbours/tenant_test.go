@@ -20,7 +20,7 @@ func TestTenants(t *testing.T) {
 	s := redistest.Start(t)
 	platforms := map[string]*kit.Platform{}
 	for _, tenant := range []string{"ours", "theirs"} {
-		all := kit.MutexKind.Rights.And(rights.Line).And(rights.Identity).And(kit.ClientRights["go-redis"]).For(tenant+":*", tenant)
+		all := kit.MutexKind.Rights.And(rights.Line()).And(rights.Identity()).And(kit.ClientRights["go-redis"]).For(tenant+":*", tenant)
 		platforms[tenant] = kit.Limited(t, s, "go-redis", tenant, all.Rules(""))
 	}
 	clients := func(tenant string) (a, b *holdfast.Client) {

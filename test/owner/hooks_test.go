@@ -116,7 +116,7 @@ func TestHooks(t *testing.T) {
 		l.want(t, "acquire!")
 		kind := s.Kind.Mode // read or write
 		switch {
-		case s.Kind.Queues:
+		case s.Kind.AlwaysListed:
 			kind = "fair"
 		case kind == "":
 			kind = "mutex"
@@ -128,7 +128,7 @@ func TestHooks(t *testing.T) {
 		if e := l.event("renew!"); e.Err != nil || e.Held < 5*time.Second {
 			t.Errorf("%+v", e)
 		}
-		if s.Kind.Nests {
+		if s.Kind.Nests() {
 			s.Unlock(s.lock(h.Context()))
 			l.want(t, "acquire! release! end!")
 		}

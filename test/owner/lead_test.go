@@ -16,7 +16,7 @@ import (
 // has ended by then; and the first one campaigns again when it is back.
 func TestLeadFollows(t *testing.T) {
 	kit.FakeKinds(t, func(t *testing.T, w *kit.World) {
-		if w.Kind.Shared() {
+		if w.Kind.Shared {
 			return
 		}
 		ctx, cancel := context.WithCancelCause(background)

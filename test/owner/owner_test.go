@@ -48,7 +48,7 @@ func TestNestingThroughOtherLocks(t *testing.T) {
 		for _, part := range []holdfast.Locker{z, z.RLocker(), s.c.NewFairMutex("zz")} {
 			s.Unlock(s.Must(part.TryLock(deeper)))
 		}
-		if s.Kind.Shared() {
+		if s.Kind.Shared {
 			kit.Fails(s.T, holdfast.ErrReentrant)(s.Rival(s.c).Lock(again.Context()))
 		}
 		s.Unlock(again, inner, several, between, outer)
@@ -116,7 +116,7 @@ func TestForgottenHold(t *testing.T) {
 		<-h.Context().Done()
 		deadline := h.Deadline()
 		time.Sleep(time.Minute)
-		if s.Kind.Nests {
+		if s.Kind.Nests() {
 			kit.Fails(s.T, holdfast.ErrLost)(s.x.TryLock(under))
 		}
 		seen := kit.Count(s.d)
@@ -216,7 +216,7 @@ func TestForgottenTooEarly(t *testing.T) {
 // token of the run of holds that goes on. The next run has one of its own.
 func TestTokensOfOneOwner(t *testing.T) {
 	fakeKinds(t, func(s *stage) {
-		if !s.Kind.Fenced() {
+		if !s.Kind.Fenced {
 			return
 		}
 		h := s.lock(s.own)

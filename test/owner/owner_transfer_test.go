@@ -60,7 +60,7 @@ func TestTransfer(t *testing.T) {
 		time.Sleep(10 * time.Minute) // it is renewed, sixty times
 		s.WantCount("x", adopted.Owner(), 1)
 		kit.Fails(s.T, holdfast.ErrNotHeld)(taker.Adopt(background, owner))
-		if s.Kind.Nests {
+		if s.Kind.Nests() {
 			s.Unlock(s.Must(taker.TryLock(adopted.Context())))
 		}
 		s.Unlock(adopted)
@@ -112,7 +112,7 @@ func TestTransferRefused(t *testing.T) {
 // after a forced unlock.
 func TestTheftIsTold(t *testing.T) {
 	fakeKinds(t, func(s *stage) {
-		if s.Kind.Polls {
+		if s.Kind.Polling {
 			return // nobody listens, and the next renewal tells
 		}
 		taker, _ := s.taker()
@@ -177,7 +177,7 @@ func TestTransferWithLostAnswers(t *testing.T) {
 				if test.wait == 0 {
 					adopted := s.adopt(taker, owner)
 					s.WantCount("x", adopted.Owner(), 1)
-					if s.Kind.Nests {
+					if s.Kind.Nests() {
 						nested := s.Must(taker.Lock(adopted.Context()))
 						time.Sleep(time.Second) // what is late arrives
 						s.WantCount("x", adopted.Owner(), 2)
@@ -219,7 +219,7 @@ func TestTransferEndsTheGiversLease(t *testing.T) {
 // A Lock of the owner that waits while Detach waits must not get in beside the taker.
 func TestLockDuringDetach(t *testing.T) {
 	fakeNesting(t, func(s *stage) {
-		if s.Kind.Shared() {
+		if s.Kind.Shared {
 			return
 		}
 		taker, _ := s.taker()

@@ -263,7 +263,7 @@ func TestErrorOfASilentRedisBehindARefusal(t *testing.T) {
 		first := s.begin(s.own, holdfast.Wait(time.Second))
 		time.Sleep(950 * time.Millisecond)
 		kit.Every(s.d, "acquire", kit.LostRequest)
-		s.d.LoseMessages(s.Kind.ByMessage) // or no call would be needed
+		s.d.LoseMessages(s.Kind.ByMessage()) // or no call would be needed
 		s.Unlock(theirs)
 		s.failed(first, holdfast.ErrLocked)
 		// The first one is so short that a refusal of its own would hide a silence of Redis. 0: TryLock.

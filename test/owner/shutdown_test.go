@@ -34,7 +34,7 @@ func TestShutdown(t *testing.T) {
 		s.failed(waits, holdfast.ErrClosed)
 		kit.Fails(s.T, holdfast.ErrClosed)(s.c.NewMutex("new").TryLock(background))
 		kit.WantError(s.T, s.c.NewUnleasedSemaphore("s").TryAcquire(background, 1), holdfast.ErrClosed)
-		if s.Kind.Nests {
+		if s.Kind.Nests() {
 			s.Unlock(s.lock(h.Context()))
 		}
 		time.Sleep(2 * time.Minute)

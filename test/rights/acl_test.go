@@ -17,8 +17,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/internal/testclient"
@@ -82,7 +80,7 @@ func (r *rightsTest) eachLacking(t *testing.T, these func(rule string) bool) {
 	defer wg.Wait()
 	for _, k := range kit.Kinds {
 		for client := range kit.ClientRights {
-			for _, rule := range kit.Known(t, k.Rights.Rules("NAME")) {
+			for _, rule := range kit.Known(t, k.Rules("NAME")) {
 				if !these(rule) || rule == "+unsubscribe" && r.grants || client != "go-redis" && (k != kit.MutexKind || !sent(rule)) {
 					continue // the scripts' own rights are the same whoever sends them
 				}
@@ -257,7 +255,7 @@ var subscribed = regexp.MustCompile(` s?sub=[1-9]`)
 
 func (l *life) hold() {
 	h := l.got(l.lock().Lock(background))
-	if l.k.Nests {
+	if l.k.Nests() {
 		l.need(l.got(l.lock().Lock(h.Context())).Unlock())
 	}
 	for before := h.Deadline(); !h.Deadline().After(before); time.Sleep(5 * time.Millisecond) {
@@ -291,7 +289,7 @@ func (l *life) wait() {
 	defer giveBack()
 	l.refused(l.tryLock, "a lock that is held")
 	got := turn(l.lock())
-	l.await("it listens", func() bool { return l.k.Polls || l.listening() != "" })
+	l.await("it listens", func() bool { return l.k.Polling || l.listening() != "" })
 	giveBack()
 	l.need(<-got)
 	l.await("it listens no more", func() bool { return l.grants || l.listening() == "" })
@@ -301,7 +299,7 @@ func (l *life) wait() {
 func (l *life) giveUp() {
 	defer l.taken(l.rival())()
 	l.refused(l.lockInVain, "a lock that is held")
-	if l.k.Queues {
+	if l.k.AlwaysListed {
 		l.leaveLine()
 	}
 }
@@ -326,7 +324,7 @@ func (l *life) share() {
 	if l.k.Readers == nil {
 		return
 	}
-	if !l.k.Shared() {
+	if !l.k.Shared {
 		defer l.taken(l.k.Readers(l.a, l.name))()
 		l.refused(l.tryLock, "a lock that is read")
 		return
@@ -347,7 +345,7 @@ func (l *life) share() {
 func (l *life) force() {
 	other := kit.Must(l.t)(l.k.Lock(l.a, l.name).Lock(background))
 	defer func() { _ = other.Unlock() }() // it is lost, if all is well
-	if l.k.Readers != nil && !l.k.Shared() {
+	if l.k.Readers != nil && !l.k.Shared {
 		reading := kit.Must(l.t)(l.k.Readers(l.a, l.name).Lock(holdfast.WithOwner(background, other.Owner())))
 		defer func() { _ = reading.Unlock() }()
 	}
@@ -381,7 +379,7 @@ func TestACLPing(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", client, with), func(t *testing.T) {
 				t.Parallel()
 				name := kit.Fresh()
-				rules := kit.MutexKind.Rights.And(rights.Line).Rules(name) // or a refused subscription keeps the connection busy
+				rules := kit.MutexKind.Rights.And(rights.Line()).Rules(name) // or a refused subscription keeps the connection busy
 				if with {
 					rules = append(rules, more.Rules("")...)
 				}
@@ -410,22 +408,22 @@ func TestACLLine(t *testing.T) {
 	s := redistest.Start(t)
 	admin := adminOf(t, s)
 	// These are not missed before somebody leaves the line.
-	inLine := []string{"", "+zcard", "+zpopmin", "+zrange", "+zrem", "+pubsub|numsub"}
+	inLine := []string{"", "+zcard", "+zrange", "+zrem", "+pubsub|numsub"}
 	for client, more := range kit.ClientRights {
-		for _, lacking := range append(kit.Known(t, rights.Line.Rules("NAME")), "") {
+		for _, lacking := range append(kit.Known(t, rights.Line().Rules("NAME")), "") {
 			if client != "go-redis" && lacking != "" && lacking[0] != '&' {
 				continue // the scripts' own rights are the same whoever sends them
 			}
 			if slices.Contains([]string{"+get", "+set", "~holdfast_turn:{NAME}"}, lacking) {
 				continue // they are for those who do not stand in line
 			}
-			if slices.Contains(kit.MutexKind.Rights.Rules("NAME"), lacking) {
+			if slices.Contains(kit.MutexKind.Rules("NAME"), lacking) {
 				continue // without it nothing works
 			}
 			t.Run(client+"/without "+lacking, func(t *testing.T) {
 				t.Parallel()
 				name := kit.Fresh()
-				rules := lessOne(kit.MutexKind.Rights.And(more).And(rights.Line).Rules(name), lacking, name)
+				rules := lessOne(kit.MutexKind.Rights.And(more).And(rights.Line()).Rules(name), lacking, name)
 				p := kit.Limited(t, s, client, name, rules)
 				first := kit.Must(t)(admin.Client(t).NewMutex(name).Lock(background))
 				locks := make([]holdfast.Locker, 4)
@@ -497,37 +495,16 @@ func TestACLCluster(t *testing.T) {
 	}
 }
 
-// scriptsOf are those that there are of a kind.
-func scriptsOf(s protocol.Scripts) []*driver.Script {
-	all := []*driver.Script{s.Acquire, s.Release, s.Renew, s.Adopt, s.Force, s.Inspect, s.Retain, s.Leave}
-	return slices.DeleteFunc(all, func(script *driver.Script) bool { return script == nil })
-}
-
-// Every kind in the list of rights is proven: the locks by TestACL, the others by TestSemaphoreRights. What the scripts of a lock
-// call by name is in the list, also where no test comes by.
+// Every kind in the list of rights is proven: the locks by TestACL, the others by TestSemaphoreRights.
 func TestRightsAreProven(t *testing.T) {
 	t.Parallel()
-	called := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
 	proven := []string{"permit semaphore", "unleased semaphore", "latch"}
-	may := map[protocol.Scripts]rights.Rights{} // a script may do what any kind asks of it
 	for _, k := range kit.Kinds {
 		proven = append(proven, k.Name)
-		listed := rights.Kinds[slices.IndexFunc(rights.Kinds, func(l rights.Kind) bool { return l.Name == k.Name })]
-		may[k.Scripts] = may[k.Scripts].And(listed.Rights).And(listed.Waiting)
 	}
-	for _, k := range rights.Kinds {
+	for _, k := range rights.Kinds() {
 		if !slices.Contains(proven, k.Name) {
 			t.Errorf("no test uses the rights of %s", k.Name)
-		}
-	}
-	for scripts, all := range may {
-		for _, s := range scriptsOf(scripts) {
-			for _, call := range called.FindAllStringSubmatch(s.Source(), -1) {
-				listed := func(command string) bool { return command == call[1] || strings.HasPrefix(command, call[1]+"|") }
-				if !slices.ContainsFunc(all.Commands, listed) {
-					t.Errorf("%s of %v calls %s, which is not in its rights", s.Name(), all.Channels, call[1])
-				}
-			}
 		}
 	}
 }

@@ -23,10 +23,10 @@ var background = context.Background()
 func TestIdentityACL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for user, more := range map[string]rights.Rights{"may": rights.Identity, "mustnot": {}} {
+	for user, more := range map[string]rights.Rights{"may": rights.Identity(), "mustnot": {}} {
 		t.Run(user, func(t *testing.T) {
 			name := kit.Fresh()
-			all := kit.MutexKind.Rights.And(rights.Line).And(kit.ClientRights["go-redis"]).And(more)
+			all := kit.MutexKind.Rights.And(rights.Line()).And(kit.ClientRights["go-redis"]).And(more)
 			p := kit.Limited(t, s, "go-redis", user, all.Rules(name))
 			billing := holdfast.WithIdentity(holdfast.Identity{Program: "billing", Host: "web-3"})
 			a, b := p.Client(t, billing), p.Client(t, billing)
@@ -58,7 +58,7 @@ func TestRightsToExpireAndDelete(t *testing.T) {
 	admin := adminOf(t, s)
 	use := func(without string) error {
 		name := kit.Fresh()
-		k := rights.Kinds[slices.Index(rights.IDs(), "unleased-semaphore")]
+		k := rights.Kinds()[slices.Index(rights.IDs(), "unleased-semaphore")]
 		least := rights.Rights{Commands: []string{"EVAL", "EVALSHA", "EXISTS", "TIME"}, Keys: k.Keys}
 		all := least.And(k.Expiry).And(kit.ClientRights["go-redis"]).Rules(name)
 		c := kit.Limited(t, s, "go-redis", name, lessOne(all, "+"+without, name)).Client(t)

@@ -131,7 +131,7 @@ func TestHostileArguments(t *testing.T) {
 			a, b := tampered(t)
 			l, other := k.Lock(a, "x"), k.Against(b, "x")
 			h := kit.Must(t)(l.Lock(background))
-			if k.Nests {
+			if k.Nests() {
 				kit.Unlock(t, kit.Must(t)(l.Lock(h.Context())))
 			}
 			waiter := turn(other)
@@ -142,7 +142,7 @@ func TestHostileArguments(t *testing.T) {
 			kit.OK(t, err)
 			h = kit.Must(t)(l.Adopt(background, owner))
 			kit.OK(t, h.Unlock(), <-waiter)
-			if !k.Shared() {
+			if !k.Shared {
 				kit.OK(t, given(l.Lock(background, holdfast.MinHold(time.Millisecond))))
 			}
 			h = kit.Must(t)(l.Lock(background))

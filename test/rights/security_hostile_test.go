@@ -92,7 +92,7 @@ func vandals(k *kit.Kind) (all []vandal) {
 	foreign := func(what string, commands ...command) {
 		all = append(all, vandal{what: what, commands: commands, held: true, foreign: true})
 	}
-	plain := !k.Shared() && k.Mode == ""
+	plain := !k.Shared && k.Mode == ""
 	holds := func(owner, count string) command { // alone
 		if plain {
 			return command{"HSET", "NAME", owner, count}
@@ -108,7 +108,7 @@ func vandals(k *kit.Kind) (all []vandal) {
 			add("mode "+what+" of one who writes", true, command{"HSET", "NAME", "mode", text, strangersOwner + ":write", "1"})
 			add("next "+what, false, command{"SET", next, text})
 		}
-		if k.Fenced() {
+		if k.Fenced {
 			add("token "+what, false, command{"SET", token, text})
 			add("token and count "+what, true, command{"SET", token, text}, holds(strangersOwner, text))
 		}
@@ -119,7 +119,7 @@ func vandals(k *kit.Kind) (all []vandal) {
 		if !plain {
 			add("reader "+what, k.Mode == "write", reads(owner, "1")...)
 		}
-		if !k.Queues {
+		if !k.AlwaysListed {
 			continue
 		}
 		stands := command{"RPUSH", queue, owner}
@@ -145,7 +145,7 @@ func vandals(k *kit.Kind) (all []vandal) {
 		thousand = append(thousand, fmt.Sprint("field", i), "1")
 	}
 	foreign("a thousand fields", thousand)
-	for _, key := range k.Rights.Keys {
+	for _, key := range k.Keys {
 		if strings.HasPrefix(key, "{NAME}:*") {
 			key = kit.ReadHold("NAME", strangersOwner, 1)
 		}
@@ -285,7 +285,7 @@ func (s *hostileServer) meet(t *testing.T, k *kit.Kind, c *holdfast.Client, v va
 		if v.held {
 			t.Error("it was granted")
 		}
-		if k.Fenced() && h.Token() <= 0 {
+		if k.Fenced && h.Token() <= 0 {
 			t.Errorf("the token is %d", h.Token())
 		}
 		kit.OK(t, bounded(t, "Unlock", h.Unlock))
@@ -312,7 +312,7 @@ func (s *hostileServer) force(t *testing.T, k *kit.Kind, c *holdfast.Client, nam
 	stranger := s.client(t).NewOwner()
 	err = bounded(t, "Adopt", func() error { return errorOf(l.Adopt(background, stranger)) })
 	kit.WantError(t, err, holdfast.ErrNotHeld)
-	if k.Queues && len(found.Holders) == 0 {
+	if k.AlwaysListed && len(found.Holders) == 0 {
 		// Nobody holds it; somebody is in line before it, for as long as that stands there.
 		s.do(t)("DEL", "redisson_lock_queue:"+kit.Tagged(name), "redisson_lock_timeout:"+kit.Tagged(name))
 		kit.Unlock(t, kit.Must(t)(l.Lock(background, holdfast.Wait(longestCall))))
@@ -341,7 +341,7 @@ func (s *hostileServer) force(t *testing.T, k *kit.Kind, c *holdfast.Client, nam
 		return err
 	}
 	err = bounded(t, "Lock", lock)
-	if errors.Is(err, holdfast.ErrOtherKind) && k.Fenced() { // its token is none
+	if errors.Is(err, holdfast.ErrOtherKind) && k.Fenced { // its token is none
 		s.do(t)("DEL", "redisson_lock_token:"+kit.Tagged(name))
 		err = lock()
 	}
@@ -387,23 +387,23 @@ func TestHostileToHolder(t *testing.T) {
 					field += ":write"
 				}
 				s.do(t)("HSET", name, field, text)
-				if k.Nests {
+				if k.Nests() {
 					_ = bounded(t, "nested Lock", func() error { return errorOf(k.Lock(c, name).TryLock(h.Context())) })
 				}
 				_ = bounded(t, "Extend", func() error { return h.Extend(background, 4*time.Second) })
 				_ = bounded(t, "Inspect", func() error { return errorOf(k.Lock(c, name).Inspect(background)) })
 				renewed := 1500 * time.Millisecond // once, at the least
-				if k.Nests {
+				if k.Nests() {
 					renewed = longestCall
 				}
 				select {
 				case <-h.Context().Done():
 				case <-time.After(renewed):
-					if k.Nests { // of the others Redis counts nothing
+					if k.Nests() { // of the others Redis counts nothing
 						t.Error("the holder was not told")
 					}
 				}
-				if err := bounded(t, "Unlock", h.Unlock); k.Nests && !errors.Is(err, holdfast.ErrLost) {
+				if err := bounded(t, "Unlock", h.Unlock); k.Nests() && !errors.Is(err, holdfast.ErrLost) {
 					t.Errorf("Unlock: %v", err)
 				}
 				d := s.client(t)

@@ -11,17 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
-
-// of returns the kind as the list of rights has it.
-func of(k *kit.Kind) rights.Kind {
-	return rights.Kinds[slices.IndexFunc(rights.Kinds, func(listed rights.Kind) bool { return listed.Name == k.Name })]
-}
 
 // wantRefused fails unless the user may not even look at a lock of that name.
 func wantRefused(t *testing.T, k *kit.Kind, c *holdfast.Client, name string) {
@@ -44,14 +38,7 @@ func TestUserWithoutEval(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	admin := adminOf(t, s)
-	scripts := []*driver.Script{
-		protocol.WriteClient("", protocol.Client{}, 0, false, nil, nil).Script, protocol.ReadClient("", nil).Script,
-		protocol.Expire(nil, 0, "").Script, protocol.Delete(nil, "").Script,
-	}
-	for _, k := range kit.Kinds {
-		scripts = append(scripts, scriptsOf(k.Scripts)...)
-	}
-	for _, script := range scripts {
+	for _, script := range protocol.Every() {
 		s.Cli(t, "SCRIPT", "LOAD", script.Source())
 	}
 	lives(t, []*redistest.Server{s}, admin, rights.User{NoEval: true})
@@ -62,7 +49,7 @@ func TestUserMeetsAReplica(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	name := kit.Fresh()
-	kit.Pasted(t, []*redistest.Server{s}, rights.User{Names: []string{name}, Kinds: []rights.Kind{of(kit.MutexKind)}, NoEval: true}, name, rights.Rueidis)
+	kit.Pasted(t, []*redistest.Server{s}, rights.User{Names: []string{name}, Kinds: []rights.Kind{kit.MutexKind.Kind}, NoEval: true}, name, rights.Rueidis)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: name, Password: "pw", Protocol: 2})
 	defer rdb.Close()
 	kit.OK(t, rdb.Do(background, "WAIT", 0, 1).Err())
@@ -91,7 +78,7 @@ func lives(t *testing.T, nodes []*redistest.Server, admin *kit.Platform, u right
 					t.Parallel()
 					name := kit.Fresh()
 					u := u
-					u.Names, u.Kinds = []string{rights.Exactly(name)}, []rights.Kind{of(k)}
+					u.Names, u.Kinds = []string{rights.Exactly(name)}, []rights.Kind{k.Kind}
 					p := kit.Pasted(t, nodes, u, name, client)
 					kit.OK(t, live(&life{t: t, k: k, admin: admin, a: a, name: name, grants: true}, p, 15*time.Second))
 				})
@@ -142,7 +129,7 @@ func TestUserOfNames(t *testing.T) {
 	t.Parallel()
 	var kinds []rights.Kind
 	for _, k := range kit.Kinds {
-		kinds = append(kinds, of(k))
+		kinds = append(kinds, k.Kind)
 	}
 	for _, client := range []string{rights.GoRedis, rights.Rueidis} {
 		s := redistest.Start(t)
@@ -174,7 +161,7 @@ func TestUserOfTenant(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	name := kit.Fresh()
-	u := rights.User{Names: []string{name}, Kinds: []rights.Kind{of(kit.MutexKind)}, Tenant: "billing", NoEval: true}
+	u := rights.User{Names: []string{name}, Kinds: []rights.Kind{kit.MutexKind.Kind}, Tenant: "billing", NoEval: true}
 	own, other := protocol.TenantPrefix("billing"), protocol.TenantPrefix("sales")
 	user := kit.Fresh()
 	u.Server.Version = kit.Version(t)

@@ -80,7 +80,7 @@ func reentrancy(t *testing.T, p *kit.Platform, k *kit.Kind) {
 	}
 	outer := kit.Must(t)(mu.Lock(background))
 	check(outer.Owner(), 1)
-	if k.Nests {
+	if k.Nests() {
 		inner := kit.Must(t)(k.Lock(c, name).Lock(outer.Context()))
 		third := kit.Must(t)(mu.TryLock(inner.Context()))
 		check(outer.Owner(), 3)

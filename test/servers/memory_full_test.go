@@ -73,7 +73,7 @@ func TestMemoryFull(t *testing.T) {
 		name, forced := kit.Fresh(), kit.Fresh()
 		h, robbed := kit.Must(t)(k.Lock(p.c, name).Lock(background)), kit.Must(t)(k.Lock(p.c, forced).Lock(background))
 		nested := h
-		if k.Nests {
+		if k.Nests() {
 			nested = kit.Must(t)(k.Lock(p.c, name).Lock(h.Context()))
 		}
 		waiting, giveUp := context.WithCancel(background)
@@ -82,7 +82,7 @@ func TestMemoryFull(t *testing.T) {
 		p.AwaitWaiter(t, k, name)
 		p.fill(t)
 		lives(t, h)
-		if k.Nests {
+		if k.Nests() {
 			kit.Unlock(t, nested)
 			p.WantCount(t, k, name, h.Owner(), 1)
 		}
@@ -102,7 +102,7 @@ func TestMemoryFull(t *testing.T) {
 func TestLineR12_MemoryFull(t *testing.T) {
 	t.Parallel()
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		if !k.Line || k.Shared() {
+		if !k.Listed() || k.Shared {
 			return
 		}
 		p := newCrowded(t)
@@ -117,7 +117,7 @@ func TestLineR12_MemoryFull(t *testing.T) {
 		p.AwaitWaiter(t, k, name)
 		p.fill(t)
 		kit.Unlock(t, h)
-		if k.ByMessage {
+		if k.ByMessage() {
 			one := <-got
 			h = kit.Must(t)(one.Hold, one.Err)
 			lives(t, h)

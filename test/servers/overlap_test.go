@@ -197,7 +197,7 @@ func contend(addr, number string) error {
 	var wg sync.WaitGroup
 	for i, k := range kit.Kinds {
 		if who == victim {
-			wg.Go(func() { failed <- holdAgainAndAgain(ctx, i, k.Lock(c, overlapName(i)), k.Shared(), 0) })
+			wg.Go(func() { failed <- holdAgainAndAgain(ctx, i, k.Lock(c, overlapName(i)), k.Shared, 0) })
 			continue
 		}
 		for j := range 3 {

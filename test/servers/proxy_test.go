@@ -85,7 +85,7 @@ func TestBlackHoledHolderIsToldInTime(t *testing.T) {
 func TestL1_KilledSubscribersMissNothingForLong(t *testing.T) {
 	t.Parallel()
 	kit.ForKinds(t, func(t *testing.T, k *kit.Kind) {
-		if k.Polls {
+		if k.Polling {
 			return // nobody subscribes
 		}
 		s := redistest.Start(t) // every kill hits all of its subscribers

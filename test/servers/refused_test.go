@@ -58,7 +58,7 @@ func TestWritesRefusedForAWhile(t *testing.T) {
 					unlocked := make(chan error, 1)
 					go func() { unlocked <- h.Unlock() }()
 					// Those with readers, and those in a line, delete something first, which frees memory.
-					if refusal.word != "OOM" || k.Readers == nil && !k.Queues && !k.Line {
+					if refusal.word != "OOM" || k.Readers == nil && !k.AlwaysListed && !k.Listed() {
 						for !strings.Contains((<-failed).Error(), refusal.word) {
 							continue // it was given up
 						}

@@ -167,7 +167,7 @@ func TestSemaphoresOfUser(t *testing.T) {
 	onCluster := kit.GoRedis("admin", redis.UniversalOptions{Addrs: cluster.Addrs()}, kit.OnCluster(cluster))
 	onCluster.Sharded = redistest.AtLeast(t, 7, 0)
 	for what, o := range objects {
-		kind := rights.Kinds[slices.IndexFunc(rights.Kinds, func(k rights.Kind) bool { return k.Name == o.kind })]
+		kind := rights.Kinds()[slices.IndexFunc(rights.Kinds(), func(k rights.Kind) bool { return k.Name == o.kind })]
 		for _, client := range []string{rights.GoRedis, rights.Rueidis} {
 			for _, on := range []struct {
 				nodes []*redistest.Server

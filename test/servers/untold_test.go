@@ -47,7 +47,7 @@ func TestUntold(t *testing.T) {
 
 func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 	t.Helper()
-	if k.Polls {
+	if k.Polling {
 		return // nobody is told of it
 	}
 	name := kit.Fresh()
@@ -71,7 +71,7 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 		t.Errorf("told of %d releases", n)
 	}
 	o.nothing(t)
-	if k.Queues {
+	if k.AlwaysListed {
 		return // now nobody waits who could be told
 	}
 	victim := kit.Must(t)(k.Lock(admin.Client(t), name).Lock(background))

@@ -108,13 +108,13 @@ func (l *movingLoad) hold(brief, long *holdfast.Client) (held []*holdfast.Hold) 
 	l.t.Helper()
 	for i, k := range kit.Kinds {
 		c := brief
-		if k.Shared() {
+		if k.Shared {
 			c = long
 		}
 		for j := range 3 {
 			h := kit.Must(l.t)(k.Lock(c, fmt.Sprintf("{slot}:held:%02d:%d", i, j)).Lock(background))
 			held = append(held, h)
-			if k.Nests {
+			if k.Nests() {
 				held = append(held, kit.Must(l.t)(k.Lock(c, h.Name()).Lock(h.Context())))
 			}
 		}

@@ -73,7 +73,7 @@ func (c *aclCommand) user(tenant string) (rights.User, error) {
 	if len(u.Clients) == 0 {
 		u.Clients = rights.Clients()
 	}
-	for _, k := range rights.Kinds {
+	for _, k := range rights.Kinds() {
 		if slices.Contains(c.Kind, allKinds) || slices.Contains(c.Kind, k.ID()) {
 			u.Kinds = append(u.Kinds, k)
 		}

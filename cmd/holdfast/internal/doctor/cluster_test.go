@@ -44,7 +44,7 @@ func TestCluster(t *testing.T) {
 	if !sharded {
 		server.Version = rights.Redis62
 	}
-	rules := kinds[0].withLine("orders:*", server)
+	rules := withLine(rights.Kinds()[0], "orders:*", server)
 	primaries, _ := cluster.Roles(t)
 	for i, node := range cluster.Nodes {
 		with := rules

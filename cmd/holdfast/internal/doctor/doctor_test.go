@@ -270,7 +270,7 @@ func TestRefused(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
 		loadScripts(t, server)
-		allow(t, server, "bob", withoutEval(kinds[0].withLine("orders:*", rights.Server{})))
+		allow(t, server, "bob", withoutEval(withLine(rights.Kinds()[0], "orders:*", rights.Server{})))
 		s := look(t, connect.Options{URL: "redis://bob:pw@" + server.Addr()}, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} })
 		for _, check := range []string{"version", "role", "eviction", "memory", "persistence", "replicas", "clients"} {
 			s.finds(check, Unknown, "INFO is refused to this user")

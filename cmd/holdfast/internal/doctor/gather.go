@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 const (
@@ -59,9 +60,9 @@ type node struct {
 	clusterInfo   map[string]string
 	noClusterInfo string
 
-	lua     *lua   // what the user may do with Lua; nil: not tried yet
-	allowed []kind // that the user has the rights for
-	works   []kind // that were locked and unlocked
+	lua     *lua          // what the user may do with Lua; nil: not tried yet
+	allowed []rights.Kind // that the user has the rights for
+	works   []rights.Kind // that were locked and unlocked
 }
 
 // sentinel is one sentinel, and what it says of the master.

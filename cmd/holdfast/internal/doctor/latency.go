@@ -125,7 +125,7 @@ func lockLatency(ctx context.Context, e *exam, n *node) findings {
 	}
 	k := n.works[0]
 	t := trial{client: e.locks, redis: e.redis, name: name}
-	times, err := measure(ctx, pairsTried, func() error { return k.try(ctx, t) })
+	times, err := measure(ctx, pairsTried, func() error { return t.try(ctx, k) })
 	switch err = errors.Join(err, e.remove(ctx, k, name)); {
 	case err != nil:
 		return warn("Try again, and look at the network.",

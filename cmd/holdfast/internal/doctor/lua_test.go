@@ -36,8 +36,8 @@ func TestWithoutEval(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var rules []string
-	for _, k := range kinds {
-		rules = append(rules, k.withLine("orders:*", rights.Server{})...)
+	for _, k := range rights.Kinds() {
+		rules = append(rules, withLine(k, "orders:*", rights.Server{})...)
 	}
 	allow(t, server, "bob", withoutEval(rules))
 	options := connect.Options{URL: "redis://bob:pw@" + server.Addr()}
@@ -67,7 +67,7 @@ func TestOwnLua(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	loadScripts(t, server)
-	mutex := withoutEval(kinds[0].withLine("orders:*", rights.Server{}))
+	mutex := withoutEval(withLine(rights.Kinds()[0], "orders:*", rights.Server{}))
 	options := connect.Options{URL: "redis://bob:pw@" + server.Addr()}
 	orders := func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex", "polling"} }
 	ways := []string{"+eval", "+script|load", "+script|flush"}
@@ -101,7 +101,7 @@ func TestOthersWithEval(t *testing.T) {
 	}
 	server := redistest.Start(t)
 	options := connect.Options{URL: "redis://" + server.Addr()}
-	mutex := kinds[0].rules("orders:*")
+	mutex := rulesOf(rights.Kinds()[0], "orders:*")
 	allow(t, server, "tenant", withoutEval(mutex))
 	allow(t, server, "deploy", []string{"+@all", "~*", "&*"})
 	allow(t, server, "gone", append(slices.Clone(mutex), "off"))
@@ -119,7 +119,7 @@ func TestWithoutEvalOnReplicas(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, 1, 1)
 	primary, replica := sentinel.Primary(t), sentinel.Replicas(t)[0]
-	rules := withoutEval(kinds[0].withLine("orders:*", rights.Server{}))
+	rules := withoutEval(withLine(rights.Kinds()[0], "orders:*", rights.Server{}))
 	allow(t, primary, "bob", rules)
 	allow(t, replica, "bob", rules)
 	loadScripts(t, primary)

@@ -60,7 +60,7 @@ var harmless = map[string]string{
 	"LTRIM": keyRange, "PERSIST": "K", "PEXPIRE": "K 1", "PTTL": "K", "SET": "K v XX", "TIME": "", "TYPE": "K",
 	"UNLINK": "K", "ZADD": "K XX 1 m", "ZCARD": "K", "ZCOUNT": keyRange, "ZRANGE": keyRange, "ZRANGEBYSCORE": keyRange, "ZREM": keyMember,
 	"ZREMRANGEBYSCORE": keyRange, "ZSCORE": keyMember, "INCRBY": "K none", "DECRBY": "K none", "PUBLISH": "C 0", "SPUBLISH": "C 0", "PING": "",
-	"CLUSTER|SLOTS": "", "PUBSUB|NUMSUB": "C", "PUBSUB|SHARDNUMSUB": "C", "ZPOPMIN": "K", "ZRANK": keyMember,
+	"CLUSTER|SLOTS": "", "PUBSUB|NUMSUB": "C", "PUBSUB|SHARDNUMSUB": "C", "ZRANK": keyMember,
 }
 
 // undone are the commands that change something whatever one says. DEL undoes it at once.
@@ -92,7 +92,7 @@ type probe struct {
 }
 
 // needs returns the rights for a kind on this server, the client's own included.
-func (p *probe) needs(k kind) rights.Rights {
+func (p *probe) needs(k rights.Kind) rights.Rights {
 	needs := k.Rights
 	if slices.Contains(needs.Commands, "SUBSCRIBE") {
 		needs = needs.And(rights.OfClient(rights.GoRedis)) // which it needs where it listens
@@ -101,7 +101,7 @@ func (p *probe) needs(k kind) rights.Rights {
 }
 
 // line returns the rights that are needed on this server for the line.
-func (p *probe) line() rights.Rights { return rights.Line.On(p.server) }
+func (p *probe) line() rights.Rights { return rights.Line().On(p.server) }
 
 // note takes an error of a command down.
 func (p *probe) note(command string, err error) {
@@ -129,7 +129,7 @@ func unknownCommand(err error) bool {
 }
 
 // try tries what some kinds need, and their line.
-func (p *probe) try(these []kind) {
+func (p *probe) try(these []rights.Kind) {
 	needed := p.line()
 	for _, k := range these {
 		needed = needed.And(p.needs(k))

@@ -17,11 +17,11 @@ import (
 )
 
 // wanted are the kinds that are looked at, and whether each of them has to work.
-func (e *exam) wanted() (these []kind, each bool) {
+func (e *exam) wanted() (these []rights.Kind, each bool) {
 	if len(e.Kinds) == 0 {
-		return kinds, false
+		return rights.Kinds(), false
 	}
-	for _, k := range kinds {
+	for _, k := range rights.Kinds() {
 		if slices.Contains(e.Kinds, k.ID()) {
 			these = append(these, k)
 		}
@@ -88,7 +88,7 @@ const theKinds = "THE KINDS"
 func ofKinds(said findings) (found findings) {
 	for _, f := range merge(said, 0) {
 		names := strings.Join(f.Where, ", ")
-		if len(f.Where) == len(kinds) {
+		if len(f.Where) == len(rights.Kinds()) {
 			names = "all kinds"
 		}
 		f.Found, f.Where = strings.Replace(f.Found, theKinds, names, 1), nil
@@ -107,7 +107,7 @@ const (
 )
 
 // judge says which kinds work by their rights. Those that lack the same are one finding.
-func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
+func (e *exam) judge(n *node, p *probe, these []rights.Kind, each bool) findings {
 	if p.missing[nameKey] && !each {
 		return fail("If the user may use certain names only, give their beginning: --prefix orders for names such as orders:1; "+
 			"else give it the right with ACL SETUSER.",
@@ -132,7 +132,7 @@ func (e *exam) judge(n *node, p *probe, these []kind, each bool) findings {
 			idle = append(idle, k.ID())
 		}
 		said = append(said, f.at(k.ID())...)
-		if soft && k.inLine() && ofLine != "" {
+		if soft && k.Listed() && ofLine != "" {
 			f = warn(lineDo, theKinds+": it works, but those who wait do not stand in line: %s", ofLine)
 			waits = append(waits, f.at(k.ID())...)
 		}
@@ -201,8 +201,8 @@ func explained(err error) error {
 }
 
 // tryKind locks and unlocks, and removes what is left of it.
-func (e *exam) tryKind(ctx context.Context, k kind, name string) error {
-	err := k.try(ctx, trial{client: e.locks, redis: e.redis, name: name})
+func (e *exam) tryKind(ctx context.Context, k rights.Kind, name string) error {
+	err := trial{client: e.locks, redis: e.redis, name: name}.try(ctx, k)
 	if left := e.remove(ctx, k, name); err == nil {
 		return left
 	}
@@ -210,7 +210,7 @@ func (e *exam) tryKind(ctx context.Context, k kind, name string) error {
 }
 
 // remove deletes the keys of a lock that was tried, also if the time is over.
-func (e *exam) remove(ctx context.Context, k kind, name string) error {
+func (e *exam) remove(ctx context.Context, k rights.Kind, name string) error {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
 	var keys []string

@@ -16,13 +16,15 @@ import (
 )
 
 // rules are a kind's rights as ACL SETUSER takes them.
-func (k kind) rules(name string) []string { return k.And(rights.OfClient(rights.GoRedis)).Rules(name) }
+func rulesOf(k rights.Kind, name string) []string {
+	return k.And(rights.OfClient(rights.GoRedis)).Rules(name)
+}
 
 // withLine are those with the line's, if there is one for it, on such a server.
-func (k kind) withLine(name string, s rights.Server) []string {
+func withLine(k rights.Kind, name string, s rights.Server) []string {
 	all := k.And(rights.OfClient(rights.GoRedis))
-	if k.inLine() {
-		all = all.And(rights.Line)
+	if k.Listed() {
+		all = all.And(rights.Line())
 	}
 	return rights.Topology(rights.GoRedis, s).And(all.On(s)).Rules(name)
 }
@@ -40,8 +42,8 @@ func allow(t *testing.T, s *redistest.Server, user string, rules []string) {
 func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, k := range kinds {
-		own, all := k.rules("orders:*"), k.withLine("orders:*", rights.Server{})
+	for _, k := range rights.Kinds() {
+		own, all := rulesOf(k, "orders:*"), withLine(k, "orders:*", rights.Server{})
 		allow(t, server, "bob", all)
 		if found := lookAtRights(t, server, k); len(found) != 1 || found[0].Severity != Pass {
 			t.Errorf("%s: %+v", k.ID(), found)
@@ -76,7 +78,7 @@ func TestRights(t *testing.T) {
 }
 
 // lookAtRights looks at one kind's rights.
-func lookAtRights(t *testing.T, s *redistest.Server, k kind) []Finding {
+func lookAtRights(t *testing.T, s *redistest.Server, k rights.Kind) []Finding {
 	t.Helper()
 	target, err := connect.Options{URL: "redis://bob:pw@" + s.Addr()}.Resolve()
 	if err != nil {
@@ -93,7 +95,7 @@ func lookAtRights(t *testing.T, s *redistest.Server, k kind) []Finding {
 func TestLimitedUser(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	allow(t, server, "bob", kinds[0].rules("orders:*"))
+	allow(t, server, "bob", rulesOf(rights.Kinds()[0], "orders:*"))
 	options := connect.Options{URL: "redis://bob:pw@" + server.Addr()}
 	look(t, options).finds("rights", Failure, "this user may not use keys such as holdfast_doctor")
 	orders := func(c *Config) { c.Prefix = "orders" }
@@ -117,7 +119,7 @@ func TestTenantsRights(t *testing.T) {
 		return // without rights on channels every user has those of all clients
 	}
 	server := redistest.Start(t)
-	own := kinds[0].And(rights.OfClient(rights.GoRedis)).And(rights.Line).For("orders:*", "billing")
+	own := rights.Kinds()[0].And(rights.OfClient(rights.GoRedis)).And(rights.Line()).For("orders:*", "billing")
 	allow(t, server, "bob", own.Rules(""))
 	as := func(tenant string) *seen {
 		return look(t, connect.Options{URL: "redis://bob:pw@" + server.Addr(), Tenant: tenant}, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} })
@@ -158,9 +160,9 @@ func TestTriesEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := testExam(t, target)
-	for _, k := range kinds {
+	for _, k := range rights.Kinds() {
 		name := "tried:" + k.ID()
-		if err := k.try(t.Context(), trial{client: e.locks, redis: e.redis, name: name}); err != nil {
+		if err := (trial{client: e.locks, redis: e.redis, name: name}).try(t.Context(), k); err != nil {
 			t.Errorf("%s: %v", k.ID(), err)
 		}
 		for key := range strings.FieldsSeq(server.Cli(t, "KEYS", "*")) {
