@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// Kind holds all that is known of a kind of lock besides its requests and replies. [Kinds] has the only ones.
+// Kind holds all that is known of a kind of lock besides its requests and replies. See [Kinds].
 type Kind struct {
 	// Name is the kind's name, for users. Waiters for a kind and a name share a local queue.
 	Name string

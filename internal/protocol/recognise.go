@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // What is ours is recognised here, without asking Redis, by those who go through its keys. A call that names a lock
@@ -21,11 +22,20 @@ const (
 	MaxKey = MaxName + MaxOwner + 64
 )
 
-// auxPrefixes are what all keys beside a lock's own begin with, but for those of [ReadHoldKey] and [PermitsKey].
-var auxPrefixes = []string{
-	linePrefix, asksPrefix, turnPrefix, queuePrefix, timeoutsPrefix, heartbeatsPrefix, tokenPrefix, nextPrefix, callsPrefix,
-	zeroPrefix, unlockPrefix, clientPrefix,
-}
+// auxPrefixes returns the prefixes of all keys beside a lock's own. Those of [ReadHoldKey] and [PermitsKey] have none.
+var auxPrefixes = sync.OnceValue(func() []string {
+	prefixes := []string{unlockPrefix, clientPrefix}
+	keys := names(LineKey, AsksKey, TurnKey, TokenKey)
+	for _, k := range Kinds {
+		keys = append(keys, k.Keys...)
+	}
+	for _, key := range keys {
+		if prefix, _, found := strings.Cut(key(""), ":{}"); found {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
+})
 
 // namingPrefixes are those of the keys and channels of which [NamesOf] knows the lock.
 var namingPrefixes = []string{
@@ -35,7 +45,7 @@ var namingPrefixes = []string{
 // Auxiliary reports whether a key is one that stands beside a lock's own, or of a client.
 func Auxiliary(key string) bool {
 	prefix, _, found := strings.Cut(key, ":")
-	return found && slices.Contains(auxPrefixes, prefix) || strings.Contains(key, readHoldInfix)
+	return found && slices.Contains(auxPrefixes(), prefix) || strings.Contains(key, readHoldInfix)
 }
 
 // IsTokenKey reports whether a key is of a fencing token, and IsPermitsKey whether it may be of permits that are held.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/kinds"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/robustness/history"
 	"github.com/holdfast-go/holdfast/robustness/linear"
 )
@@ -44,37 +46,12 @@ const Permits = 3
 
 // Kinds are those of the simulation.
 var Kinds = []Kind{
-	{Name: "mutex", Model: linear.Reentrant, Hash: true, Open: func(c *holdfast.Client, name string, _ bool) Lock { return c.NewMutex(name) }},
-	{
-		Name: "nonreentrant", Model: linear.Mutex, Hash: true,
-		Open: func(c *holdfast.Client, name string, _ bool) Lock {
-			return c.NewMutex(name, holdfast.NonReentrant())
-		},
-	},
-	{
-		Name: "fenced", Model: linear.Fenced, Hash: true,
-		Open: func(c *holdfast.Client, name string, _ bool) Lock { return c.NewMutex(name, holdfast.Fenced()) },
-		Kept: tokenKey,
-	},
-	{
-		Name: "fair", Model: linear.Fenced, Hash: true,
-		Open: func(c *holdfast.Client, name string, _ bool) Lock {
-			return c.NewFairMutex(name, holdfast.Fenced())
-		},
-		Kept: tokenKey,
-	},
-	{Name: "readwrite", Model: linear.ReadWrite, Open: func(c *holdfast.Client, name string, shared bool) Lock {
-		if shared {
-			return c.NewRWMutex(name).RLocker()
-		}
-		return c.NewRWMutex(name)
-	}},
-	{Name: "writersfirst", Model: linear.ReadWrite, Open: func(c *holdfast.Client, name string, shared bool) Lock {
-		if shared {
-			return c.NewRWMutex(name, holdfast.WritersFirst()).RLocker()
-		}
-		return c.NewRWMutex(name, holdfast.WritersFirst())
-	}},
+	of("mutex", protocol.Variant{Kind: protocol.MutexKind}, linear.Reentrant),
+	of("nonreentrant", protocol.Variant{Kind: protocol.MutexKind, NonReentrant: true}, linear.Mutex),
+	of("fenced", protocol.Variant{Kind: protocol.MutexKind, Fenced: true}, linear.Fenced),
+	of("fair", protocol.Variant{Kind: protocol.FairKind, Fenced: true}, linear.Fenced),
+	of("readwrite", protocol.Variant{Kind: protocol.WriteKind}, linear.ReadWrite),
+	of("writersfirst", protocol.Variant{Kind: protocol.WriteKind, WritersFirst: true}, linear.ReadWrite),
 	{
 		Name: "semaphore", Model: linear.Semaphore(Permits),
 		Open: func(c *holdfast.Client, name string, _ bool) Lock {
@@ -85,11 +62,20 @@ var Kinds = []Kind{
 	{Name: "latch", Model: linear.Latch},
 }
 
-func tokenKey(name string) []string {
-	if name[0] != '{' {
-		name = "{" + name + "}"
+// of returns a kind whose holds have owners, under a name of the simulation.
+func of(name string, v protocol.Variant, model linear.Model) Kind {
+	k := Kind{Name: name, Model: model, Hash: v.Mode == ""}
+	k.Open = func(c *holdfast.Client, name string, shared bool) Lock {
+		v := v
+		if shared {
+			v.Kind = protocol.ReadKind
+		}
+		return kinds.Open(c, v, name).(Lock) //nolint:forcetypeassert // it can be inspected
 	}
-	return []string{"redisson_lock_token:" + name}
+	if v.Fenced {
+		k.Kept = func(name string) []string { return []string{protocol.TokenKey(name)} }
+	}
+	return k
 }
 
 // Names are those of all kinds.

@@ -2,9 +2,11 @@ package survey
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/protocol"
 )
 
 // Kind is what kind of lock something is, as far as Redis shows it.
@@ -30,8 +32,15 @@ const (
 	Number Kind = "number"
 )
 
-// Kinds are all of them.
-func Kinds() []Kind { return []Kind{Mutex, Fair, RW, Permits, Semaphore, Latch, Number} }
+// Kinds are all of them: the namespaces of locks, and Number.
+func Kinds() (all []Kind) {
+	for _, k := range protocol.Kinds {
+		if kind := Kind(k.Namespace); !slices.Contains(all, kind) {
+			all = append(all, kind)
+		}
+	}
+	return append(all, Number)
+}
 
 // State is how something stands.
 type State string
@@ -53,8 +62,8 @@ const (
 
 // The modes of those who hold a read-write lock.
 const (
-	Reads  = "read"
-	Writes = "write"
+	Reads  = protocol.ModeRead
+	Writes = protocol.ModeWrite
 )
 
 // Lock is one lock, semaphore or latch, as it was read. What a kind does not have is zero.
