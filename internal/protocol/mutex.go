@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -66,14 +67,12 @@ func (l *Mutex) Release(owner string, from, to int) script.Request {
 	}
 }
 
-// CountingListeners has a release say who has heard of it, if those who wait stand in line: see [ReadHeard]. The holder may listen,
-// too, and is not counted.
+// CountingListeners makes a release report how many unlisted waiters have received its message, if others are listed: see [ReadHeard]. The
+// holder may be subscribed, too, and is not counted.
 func CountingListeners(release script.Request, holderListens bool) script.Request {
-	switch release.Script {
-	case MutexScripts.Release, ReadScripts.Release, WriteScripts.Release:
-		if release.Channel != "" {
-			release.Args = append(release.Args, flag(holderListens))
-		}
+	counts := func(k *Kind) bool { return k.Waitlist && !k.AlwaysListed && k.Scripts.Release == release.Script }
+	if release.Channel != "" && slices.ContainsFunc(Kinds, counts) {
+		release.Args = append(release.Args, flag(holderListens))
 	}
 	return release
 }
