@@ -2,6 +2,11 @@
 // replies: keys, channels, payloads, arguments, and the Lua in lua/. It does no I/O
 // and has no state, so everything in it can be tested by comparing values.
 //
+// # Kinds
+//
+// A kind is a row of [Kinds], a file in lua/, and a type that builds its requests. Others learn from the row what they need to know
+// of it; see docs/internals/change.md.
+//
 // # Names
 //
 // The functions in names.go, and those that begin a kind's file, name everything

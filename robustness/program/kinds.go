@@ -29,6 +29,8 @@ type Adopter interface {
 
 // Kind is a kind of lock.
 type Kind struct {
+	*protocol.Kind
+
 	Name  string
 	Model linear.Model
 	// Split: who tries may be refused by others who try, too.
@@ -53,18 +55,18 @@ var Kinds = []Kind{
 	of("readwrite", protocol.Variant{Kind: protocol.WriteKind}, linear.ReadWrite),
 	of("writersfirst", protocol.Variant{Kind: protocol.WriteKind, WritersFirst: true}, linear.ReadWrite),
 	{
-		Name: "semaphore", Model: linear.Semaphore(Permits),
+		Kind: protocol.PermitsKind, Name: "semaphore", Model: linear.Semaphore(Permits),
 		Open: func(c *holdfast.Client, name string, _ bool) Lock {
 			return c.NewPermitSemaphore(name, holdfast.Permits(Permits))
 		},
 		Kept: func(name string) []string { return []string{name} },
 	},
-	{Name: "latch", Model: linear.Latch},
+	{Kind: protocol.LatchKind, Name: "latch", Model: linear.Latch},
 }
 
 // of returns a kind whose holds have owners, under a name of the simulation.
 func of(name string, v protocol.Variant, model linear.Model) Kind {
-	k := Kind{Name: name, Model: model, Hash: v.Mode == ""}
+	k := Kind{Kind: v.Kind, Name: name, Model: model, Hash: v.Mode == ""}
 	k.Open = func(c *holdfast.Client, name string, shared bool) Lock {
 		v := v
 		if shared {
