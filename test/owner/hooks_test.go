@@ -114,13 +114,7 @@ func TestHooks(t *testing.T) {
 		// A hold.
 		h := s.lock(ctx)
 		l.want(t, "acquire!")
-		kind := s.Kind.Mode // read or write
-		switch {
-		case s.Kind.AlwaysListed:
-			kind = "fair"
-		case kind == "":
-			kind = "mutex"
-		}
+		kind := s.Kind.Variant.Kind.Name
 		if e := l.event("acquire!"); e.Name != "x" || e.Owner() != h.Owner() || e.Token != h.Token() || e.Kind != kind || e.Held != 0 {
 			t.Errorf("%+v", e)
 		}
