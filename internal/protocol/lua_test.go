@@ -57,17 +57,29 @@ func TestFunctionsAreShort(t *testing.T) {
 	}
 }
 
-// A name means one thing: it is defined in one library, or in the file of every kind, with the same arguments.
+// A name means one thing: it is defined in one library, or in the file of every kind, with the same arguments. What a kind that is like
+// another one has in the place of a piece of that kind, or of the waitlist, has the same arguments, too.
 func TestNamesAreDefinedOnce(t *testing.T) {
 	kinds := map[string]bool{} // those that share their operations
 	for name := range Every() {
-		if kind, operation, _ := strings.Cut(name, " "); lua.operation(kind, operation) == operation {
+		if kind, operation, _ := strings.Cut(name, " "); lua.operation(kind, operation) == operation && lua.like(kind) == "" {
 			kinds[kind] = true
 		}
 	}
 	where, arguments := map[string][]string{}, map[string][]string{}
 	for _, file := range fileNames(t) {
+		replaced := map[string]string{}
+		if base := lua.like(file); base != "" {
+			replaced = definitions("waitlist")
+			maps.Copy(replaced, definitions(base))
+		}
 		for name, args := range definitions(file) {
+			if want, found := replaced[name]; found {
+				if args != want {
+					t.Errorf("%s has %s(%s) in the place of %s(%s)", file, name, args, name, want)
+				}
+				continue
+			}
 			where[name] = append(where[name], file)
 			if kinds[file] && !slices.Contains(arguments[name], args) {
 				arguments[name] = append(arguments[name], args)

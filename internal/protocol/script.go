@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"embed"
 	"io/fs"
 	"maps"
@@ -49,6 +50,9 @@ type pieces map[string]*string
 // The first is replaced by the paragraphs that define these names; the library `kind` is the file of the kind. The second is replaced by
 // the paragraph of the kind's file that begins with `-- fast OPERATION`: the kind's common case.
 //
+// A kind's file that begins with `-- like BASE` takes from the file of another kind what it does not define. What it does define stands in
+// the place of a piece of the same name in any library.
+//
 // Nothing else is sent: neither other pieces nor comments that have a line of their own. A server that executes a script builds each
 // function that it comes by, called or not. So the pieces stand behind the common case, where there is one.
 func (s sources) assemble(kind, operation string) *driver.Script {
@@ -58,6 +62,9 @@ func (s sources) assemble(kind, operation string) *driver.Script {
 // text returns the text of a script. Unless added is nil, it is called with each line, and the piece or file that the line is from.
 func (s sources) text(kind, operation string, added func(piece, line string)) string {
 	a := assembly{sources: s, kind: kind, operation: operation, there: map[*string]bool{}, added: added}
+	if s.like(kind) != "" {
+		a.own = s.library(kind)
+	}
 	a.add("frame", s.read("frame"))
 	file := s.operation(kind, operation)
 	a.add(file, s.read(file))
@@ -81,12 +88,25 @@ func (s sources) read(name string) string {
 	return string(text)
 }
 
+// like returns the kind on whose file a kind's file stands; empty if it has all that the operations ask for.
+func (s sources) like(kind string) string {
+	text, err := fs.ReadFile(s.files, "lua/"+kind+".lua")
+	first, _, _ := strings.Cut(string(text), "\n")
+	if base, found := strings.CutPrefix(first, like); err == nil && found {
+		return base
+	}
+	return ""
+}
+
 // library returns the pieces of a library.
 func (s sources) library(name string) pieces {
 	if known, found := s.libraries[name]; found {
 		return known
 	}
 	found := pieces{}
+	if base := s.like(name); base != "" {
+		maps.Copy(found, s.library(base))
+	}
 	for paragraph := range strings.SplitSeq(s.read(name), "\n\n") {
 		paragraph += "\n"
 		if first, _, _ := strings.Cut(paragraph, "\n"); strings.HasPrefix(first, fast) {
@@ -104,8 +124,9 @@ func (s sources) library(name string) pieces {
 }
 
 const (
-	ofKind = "kind"    // the library that is the file of the kind
-	fast   = "-- fast" // what stands for the kind's common case, or begins it
+	ofKind = "kind"     // the library that is the file of the kind
+	fast   = "-- fast"  // what stands for the kind's common case, or begins it
+	like   = "-- like " // begins the file of a kind that stands on another one's
 )
 
 var (
@@ -120,6 +141,7 @@ type assembly struct {
 	sources
 
 	kind, operation string
+	own             pieces // of a kind that is like another one
 	text            strings.Builder
 	there           map[*string]bool // the pieces that it has
 	added           func(piece, line string)
@@ -138,7 +160,7 @@ func (a *assembly) add(piece, text string) {
 			a.addPieces(ofKind, fast+" "+a.operation)
 		case wanted != nil && wanted[1] != "":
 			// Inside a block, so the rest of the script does not see them.
-			block := assembly{sources: a.sources, kind: a.kind, operation: a.operation, there: maps.Clone(a.there), added: a.added}
+			block := assembly{sources: a.sources, kind: a.kind, operation: a.operation, own: a.own, there: maps.Clone(a.there), added: a.added}
 			block.addPieces(wanted[2], wanted[3])
 			for line := range strings.Lines(block.text.String()) {
 				a.text.WriteString(wanted[1] + line)
@@ -161,7 +183,7 @@ func (a *assembly) addPieces(library, names string) {
 	}
 	found := a.library(library)
 	for name := range strings.SplitSeq(names, ", ") {
-		piece := found[name]
+		piece := cmp.Or(a.own[name], found[name])
 		if piece == nil {
 			panic("there is no " + name + " in lua/" + library + ".lua")
 		}

@@ -41,7 +41,8 @@ func fileNames(t *testing.T) (names []string) {
 	return names
 }
 
-// An operation's file takes from a library, and from the file of its kind, what it names, and nothing twice.
+// An operation's file takes from a library, and from the file of its kind, what it names, and nothing twice. Pieces of a kind that is like
+// another one come first.
 func TestAssemble(t *testing.T) {
 	files := fstest.MapFS{}
 	for name, text := range map[string]string{
@@ -49,6 +50,7 @@ func TestAssemble(t *testing.T) {
 		"common":     "-- A library.\n\nlocal A = 1\n\n-- b needs A.\n-- from common: A\nlocal function b()\n  return A\nend\n",
 		"big":        "-- fast take\n-- from common: A\nlocal some = A\n\n-- fast give\nreturn A\n\nlocal function size()\n  return 2\nend\n",
 		"small":      "-- fast take\nlocal some = 0\n\n-- from common: b\nlocal function size()\n  return b()\nend\n",
+		"tiny":       "-- like small\n\nlocal A = 0\n",
 		"take":       "-- take: a header.\n\n-- fast\nif some ~= 0 then\n  -- from kind: size\n  return size()\nend\n-- from common: A\nreturn A\n",
 		"give":       "-- from common: A\n-- fast\n",
 		"small_give": "return at\n",
@@ -57,12 +59,13 @@ func TestAssemble(t *testing.T) {
 	}
 	s := sources{files: files, libraries: map[string]pieces{}}
 	size := "if some ~= 0 then\n  local function size()\n    return 2\n  end\n  return size()\nend\n"
-	nested := "  local A = 1\n  local function b()\n    return A\n  end\n  local function size()\n    return b()\n  end\n"
+	nested := "if some ~= 0 then\n  local A = 1\n  local function b()\n    return A\n  end\n  local function size()\n    return b()\n  end\n  return size()\nend\n"
 	for name, want := range map[string]string{
 		"big take":   "local at = 1\nlocal A = 1\nlocal some = A\n" + size + "return A\n",
-		"small take": "local at = 1\nlocal some = 0\nif some ~= 0 then\n" + nested + "  return size()\nend\nlocal A = 1\nreturn A\n",
+		"small take": "local at = 1\nlocal some = 0\n" + nested + "local A = 1\nreturn A\n",
 		"big give":   "local at = 1\nlocal A = 1\nreturn A\n",
 		"small give": "local at = 1\nreturn at\n",
+		"tiny take":  "local at = 1\nlocal some = 0\n" + strings.ReplaceAll(nested, "A = 1", "A = 0") + "local A = 0\nreturn A\n",
 	} {
 		kind, operation, _ := strings.Cut(name, " ")
 		if got := s.assemble(kind, operation); got.Source() != want || got.Name() != operation {
