@@ -61,7 +61,7 @@ func (s sources) assemble(kind, operation string) *driver.Script {
 
 // text returns the text of a script. Unless added is nil, it is called with each line, and the piece or file that the line is from.
 func (s sources) text(kind, operation string, added func(piece, line string)) string {
-	a := assembly{sources: s, kind: kind, operation: operation, there: map[*string]bool{}, added: added}
+	a := assembly{sources: s, kind: kind, operation: operation, there: map[*string]int{}, added: added}
 	if s.like(kind) != "" {
 		a.own = s.library(kind)
 	}
@@ -143,7 +143,7 @@ type assembly struct {
 	kind, operation string
 	own             pieces // of a kind that is like another one
 	text            strings.Builder
-	there           map[*string]bool // the pieces that it has
+	there           map[*string]int // the pieces that the next line sees, each with its indentation
 	added           func(piece, line string)
 }
 
@@ -159,19 +159,33 @@ func (a *assembly) add(piece, text string) {
 		case code == fast:
 			a.addPieces(ofKind, fast+" "+a.operation)
 		case wanted != nil && wanted[1] != "":
-			// Inside a block, so the rest of the script does not see them.
-			block := assembly{sources: a.sources, kind: a.kind, operation: a.operation, own: a.own, there: maps.Clone(a.there), added: a.added}
-			block.addPieces(wanted[2], wanted[3])
-			for line := range strings.Lines(block.text.String()) {
-				a.text.WriteString(wanted[1] + line)
-			}
+			a.addBlock(wanted[1], wanted[2], wanted[3])
 		case wanted != nil:
 			a.addPieces(wanted[2], wanted[3])
 		case code != "" && !strings.HasPrefix(code, "--"):
+			indent := strings.Index(line, code)
+			maps.DeleteFunc(a.there, func(_ *string, at int) bool { return at > indent })
 			a.text.WriteString(line)
 			if a.added != nil {
 				a.added(piece, code)
 			}
+		}
+	}
+}
+
+// addBlock adds pieces inside a block, so the rest of the script does not see them.
+func (a *assembly) addBlock(indent, library, names string) {
+	block := assembly{sources: a.sources, kind: a.kind, operation: a.operation, own: a.own, there: map[*string]int{}, added: a.added}
+	for piece := range a.there {
+		block.there[piece] = 0
+	}
+	block.addPieces(library, names)
+	for line := range strings.Lines(block.text.String()) {
+		a.text.WriteString(indent + line)
+	}
+	for piece := range block.there {
+		if _, before := a.there[piece]; !before {
+			a.there[piece] = len(indent)
 		}
 	}
 }
@@ -187,8 +201,8 @@ func (a *assembly) addPieces(library, names string) {
 		if piece == nil {
 			panic("there is no " + name + " in lua/" + library + ".lua")
 		}
-		if !a.there[piece] {
-			a.there[piece] = true
+		if _, there := a.there[piece]; !there {
+			a.there[piece] = 0
 			a.add(name, *piece)
 		}
 	}

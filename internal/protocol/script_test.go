@@ -54,6 +54,7 @@ func TestAssemble(t *testing.T) {
 		"take":       "-- take: a header.\n\n-- fast\nif some ~= 0 then\n  -- from kind: size\n  return size()\nend\n-- from common: A\nreturn A\n",
 		"give":       "-- from common: A\n-- fast\n",
 		"small_give": "return at\n",
+		"twice":      "if at > 0 then\n  -- from common: A\n  f(A)\n  -- from common: b\n  f(b)\nend\n-- from common: A\nreturn A\n",
 	} {
 		files["lua/"+name+".lua"] = &fstest.MapFile{Data: []byte(text)}
 	}
@@ -65,6 +66,7 @@ func TestAssemble(t *testing.T) {
 		"small take": "local at = 1\nlocal some = 0\n" + nested + "local A = 1\nreturn A\n",
 		"big give":   "local at = 1\nlocal A = 1\nreturn A\n",
 		"small give": "local at = 1\nreturn at\n",
+		"any twice":  "local at = 1\nif at > 0 then\n  local A = 1\n  f(A)\n  local function b()\n    return A\n  end\n  f(b)\nend\nlocal A = 1\nreturn A\n",
 		"tiny take":  "local at = 1\nlocal some = 0\n" + strings.ReplaceAll(nested, "A = 1", "A = 0") + "local A = 0\nreturn A\n",
 	} {
 		kind, operation, _ := strings.Cut(name, " ")
