@@ -153,7 +153,7 @@ func (l *Lock) Detached(ctx context.Context, op string, request script.Request) 
 	defer e.Tasks.End()
 	res := e.Calls.Do(ctx, request, nil)
 	if res.Err == nil {
-		return res, notAnnounced(l.Name, request, res)
+		return res, l.notAnnounced(request, res)
 	}
 	if e.Life.Err() != nil {
 		return res, lockerr.Problem(l.Name, "", lockerr.Closed)
@@ -181,7 +181,7 @@ func (l *Lock) Invoke(ctx context.Context, op string, request script.Request) (c
 	res := e.Calls.Do(open, request, nil)
 	switch {
 	case res.Err == nil:
-		return res, notAnnounced(l.Name, request, res)
+		return res, l.notAnnounced(request, res)
 	case EndedByCaller(ctx):
 		return res, l.contextError(ctx, op, len(res.Unknown) > 0, &res)
 	case e.Closing.Err() != nil:
@@ -208,7 +208,7 @@ func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Resul
 	for request := next(res); !request.IsZero(); request = next(res) {
 		res = e.Calls.Do(e.Life, request, nil)
 		unknown = append(unknown, res.Unknown...)
-		if err := notAnnounced(l.Name, request, res); err != nil {
+		if err := l.notAnnounced(request, res); err != nil {
 			e.Failed(l, owner, err)
 		}
 		if res.Err == nil {
@@ -225,10 +225,14 @@ func (l *Lock) repeat(owner, op string, end mono.Time, next func(last call.Resul
 }
 
 // notAnnounced tells a user about a call that has had its effect, of which Redis told nobody. It is nil if Redis did.
-func notAnnounced(name string, request script.Request, res call.Result) error {
+func (l *Lock) notAnnounced(request script.Request, res call.Result) error {
 	why := res.Reply.Untold()
 	if !res.Has(script.Done) || why == "" {
 		return nil
 	}
-	return lockerr.Problem(name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", request.Channel, why), lockerr.Untold)
+	channel := request.Channel
+	if channel == "" { // a fair lock's script publishes on the channels of its waiters
+		channel = l.Requests.Channel("*")
+	}
+	return lockerr.Problem(l.Name, fmt.Sprintf("let the Redis user publish on %q (docs/acl.md): %s", channel, why), lockerr.Untold)
 }

@@ -95,7 +95,7 @@ func (s *side) giveBack(ctx context.Context, was dropped) error {
 		return e.Errors.Backend("release", s.lock.Name, len(res.Unknown) > 0, ForUser(res.Why()))
 	}
 	a.freeTurn(false)
-	told := notAnnounced(s.lock.Name, request, res)
+	told := s.lock.notAnnounced(request, res)
 	if res.Reply.Code == script.Done { // what is lost since is a later hold
 		return told
 	}

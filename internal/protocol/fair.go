@@ -47,56 +47,65 @@ var FairScripts = Scripts{
 	Leave:   load("fair", "leave"),
 }
 
-// Fair is the fair lock: the hash of the plain one, and the line of those who wait.
-// Its holds are renewed as those of the plain lock are.
+// Fair is the fair lock: the hash of the plain one, and a queue of its waiters. It is renewed and adopted as that.
 type Fair struct{ *Mutex }
 
-// request is one about the line. The channels of its waiters all begin with that
-// of the lock.
-func (l Fair) request(s *driver.Script, token bool, args ...string) script.Request {
-	keys := []string{l.name[0], FairQueueKey(l.name[0]), FairTimeoutsKey(l.name[0]), FairHeartbeatsKey(l.name[0])}
-	if token {
-		keys = append(keys, TokenKey(l.name[0]))
-	}
-	return script.Request{Script: s, Keys: keys, Channel: l.channel, Args: args}
+// keys are those of the lock, and of its queue.
+func (l Fair) keys(token bool) []string {
+	name := l.name[0]
+	return append(l.Mutex.keys(token), FairQueueKey(name), FairTimeoutsKey(name), FairHeartbeatsKey(name))
 }
 
-// Acquire asks for the lock, and for a place in the line.
+// Acquire asks for the lock, and for an entry in the queue.
 func (l Fair) Acquire(a Acquire) script.Request {
-	request := l.request(FairScripts.Acquire, a.Token, a.args(l.TokenTTL, flag(a.Waiting), Released)...)
-	request.Acknowledged = true
-	return request
+	args := a.seated(a.Owner, l.TokenTTL)
+	if a.Waiting && a.From == 0 {
+		for len(args) < 6 {
+			args = append(args, "")
+		}
+		args = append(args, "1")
+	}
+	return script.Request{Script: FairScripts.Acquire, Keys: l.keys(a.Token), Acknowledged: true, Args: args}
 }
 
-// Release gives it back: to the next in line, or it tells that one.
+// Release gives it back: to the next waiter, or it notifies that one.
 func (l Fair) Release(owner string, from, to int) script.Request {
-	return l.request(FairScripts.Release, false, Released, owner, strconv.Itoa(from), strconv.Itoa(to))
+	return l.request(FairScripts.Release, owner, strconv.Itoa(from), strconv.Itoa(to))
 }
 
-// Adopt replaces its owner, who hears of that where it hears that it is next.
+// request is one that publishes on no channel but those of waiters, which the script knows.
+func (l Fair) request(s *driver.Script, args ...string) script.Request {
+	return script.Request{Script: s, Keys: l.keys(false), Args: append([]string{Released}, args...)}
+}
+
+// Adopt replaces its owner, whose channel is the waiter's.
 func (l Fair) Adopt(a Acquire, other string) script.Request {
 	request := l.Mutex.Adopt(a, other)
 	request.Channel = l.Channel(other)
 	return request
 }
 
-// Retain leaves it to nobody for a while, and tells the next in line.
+// Retain leaves it to nobody for a while, and notifies the next waiter.
 func (l Fair) Retain(owner string, from int, nobody string, rest time.Duration) script.Request {
-	return l.request(FairScripts.Retain, false, Released, owner, strconv.Itoa(from), nobody, millis(rest))
+	return l.request(FairScripts.Retain, owner, strconv.Itoa(from), nobody, millis(rest))
 }
 
-// Force takes it away.
+// Force takes it away from its holder, of which there is one at most.
 func (l Fair) Force(holders []string) script.Request {
-	return l.request(FairScripts.Force, false, append([]string{Released}, holders...)...)
+	request := l.request(FairScripts.Force, holders...)
+	request.Channel = l.Channel(holders[0])
+	return request
 }
 
 // Inspect asks how it stands, and who waits.
-func (l Fair) Inspect() script.Request { return l.request(FairScripts.Inspect, l.Fenced) }
-
-// Leave takes the owner out of the line, and gives back what it was granted meanwhile.
-func (l Fair) Leave(owner string) script.Request {
-	return l.request(FairScripts.Leave, false, Released, owner)
+func (l Fair) Inspect() script.Request {
+	request := l.Mutex.Inspect()
+	request.Script, request.Keys = FairScripts.Inspect, l.keys(l.Fenced)
+	return request
 }
+
+// Leave takes the owner out of the queue, and gives back what it was granted meanwhile.
+func (l Fair) Leave(owner string) script.Request { return l.request(FairScripts.Leave, owner) }
 
 // Channel is the owner's own, and only the next in line is told there, if it does not hear of grants. So
 // each waiter has a local queue of its own; the order is the one in Redis.

@@ -115,7 +115,7 @@ func (l *Mutex) Force(holders []string) script.Request {
 
 // Inspect asks how it stands.
 func (l *Mutex) Inspect() script.Request {
-	return script.Request{Script: MutexScripts.Inspect, Keys: l.keys(l.Fenced)}
+	return script.Request{Script: MutexScripts.Inspect, Keys: l.keys(l.Fenced), Args: []string{flag(l.Fenced)}}
 }
 
 // Leave takes the owner out of the line, and gives back what it was granted meanwhile.

@@ -66,6 +66,25 @@ func TestFairRedisson(t *testing.T) {
 	})
 }
 
+// A Redisson client drops the first entry when its score has passed. So the score of one that becomes the first is raised.
+func TestFairSparesRedisson(t *testing.T) {
+	everywhere(t, "fair", 0, func(s *stage) {
+		s.play(`
+			holder tries          | done      | holder 30s | -         |
+			deaf asks a           | refused 0 | holder 30s | deaf      |
+			redis RPUSH LINE @java
+		`)
+		s.step(fmt.Sprintf("redis ZADD TIMES %d @java", s.now()+10_000))
+		s.play(`
+			holder releases       | done      | -          | deaf java |
+			deaf leaves           | done      | -          | java      | java:told
+		`)
+		if left := kit.Number(s.do("ZSCORE", s.keys["TIMES"], s.actor("java").owner)) - s.now(); left < 25_000 {
+			s.t.Errorf("java is dropped in %d ms", left)
+		}
+	})
+}
+
 // now is the server's time, ms.
 func (s *stage) now() int {
 	s.t.Helper()

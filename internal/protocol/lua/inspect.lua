@@ -1,19 +1,18 @@
 -- inspect: reads the state of a lock. Changes nothing.
 --
 -- KEYS[1]  the lock
--- KEYS[2]  optional: the last fencing token
+-- KEYS[2]  the last fencing token if ARGV[4] is 1; otherwise keys that the kind adds
 --
 -- {1, now, pttl, token, {owner, mode, count, pttl...}, {seat...}}
 --
 -- pttl is -2 if the lock is free and -1 without an expiry; mode is empty unless the kind has one. The seats are the first thousand
 -- entries of the waitlist.
 
--- from waitlist: WAITLIST
+-- from waitlist: entries
 -- from kind: holders, lives
-local token = KEYS[2] and redis.call('GET', KEYS[2]) or '0'
+local token = ARGV[4] == '1' and redis.call('GET', KEYS[2]) or '0'
 local all, wrong = holders()
 if wrong then
   return wrong
 end
-local waiters = redis.pcall('ZRANGE', WAITLIST, 0, 999)
-return {1, at, lives(), token, all, waiters.err and {} or waiters}
+return {1, at, lives(), token, all, entries()}

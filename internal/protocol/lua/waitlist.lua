@@ -126,6 +126,13 @@ local function grant_room(left, me, wanted)
   return left, granted, mine, false
 end
 
+-- entries returns the first thousand entries.
+-- from waitlist: WAITLIST
+local function entries()
+  local seats = redis.pcall('ZRANGE', WAITLIST, 0, 999)
+  return seats.err and {} or seats
+end
+
 -- retry_message returns the message that makes a waiter ask again after some ms. Go has the same NAME_LENGTH.
 local NAME_LENGTH = 13
 local function retry_message(id, after)
