@@ -24,6 +24,7 @@ type twins struct {
 	t      *testing.T
 	rnd    *rand.Rand
 	sides  [2]*stage
+	fair   bool // they are fair locks
 	fenced bool
 	others bool // an unlisted waiter is subscribed
 	steps  []string
@@ -52,14 +53,15 @@ func withoutPrologue(t *testing.T, r script.Request) script.Request {
 	return r
 }
 
-// TestPrologues: with its prologue a script does the same as without. Random sequences are played on a plain and on a fenced mutex, in
+// TestPrologues: with its prologue a script does the same as without. Random sequences are played on plain and fair locks, fenced or not, in
 // memory and on a real server.
 func TestPrologues(t *testing.T) {
-	for _, fenced := range []bool{false, true} {
-		t.Run(fmt.Sprint("in memory, fenced ", fenced), func(t *testing.T) {
+	kinds := []twins{{}, {fenced: true}, {fair: true}, {fair: true, fenced: true}}
+	for _, kind := range kinds {
+		t.Run(kind.String()+", in memory", func(t *testing.T) {
 			kit.Fake(t, func(t *testing.T, w *kit.World) {
 				for seed := range int64(60) {
-					play(t, seed, fenced, 80, nil, w.Server.Driver(), w.Do)
+					kind.play(t, seed, 80, nil, w.Server.Driver(), w.Do)
 					w.Do("FLUSHALL")
 				}
 			})
@@ -69,10 +71,10 @@ func TestPrologues(t *testing.T) {
 	server := redistest.Start(t)
 	do := kit.Direct(t, server)
 	d := kit.GoRedis("twins", redis.UniversalOptions{Addrs: []string{server.Addr()}}, nil).Open(t)
-	for _, fenced := range []bool{false, true} {
-		t.Run(fmt.Sprint("fenced ", fenced), func(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.String(), func(t *testing.T) {
 			for seed := range int64(20) {
-				play(t, seed, fenced, 40, server, d, func(args ...string) string {
+				kind.play(t, seed, 40, server, d, func(args ...string) string {
 					t.Helper()
 					return strings.Join(do(t, "", args...), " ")
 				})
@@ -81,17 +83,24 @@ func TestPrologues(t *testing.T) {
 	}
 }
 
-// play plays one sequence, until the twins differ.
-func play(
-	t *testing.T, seed int64, fenced bool, steps int, server *redistest.Server, d driver.Driver, do func(...string) string,
-) {
+func (w *twins) String() string {
+	name := map[bool]string{false: "mutex", true: "fair"}[w.fair]
+	if w.fenced {
+		name += ", fenced"
+	}
+	return name
+}
+
+// play plays one sequence with locks of a kind, until the twins differ.
+func (w twins) play(t *testing.T, seed int64, steps int, server *redistest.Server, d driver.Driver, do func(...string) string) {
 	t.Helper()
-	w := &twins{t: t, rnd: rand.New(rand.NewSource(seed)), fenced: fenced, others: seed%3 == 0}
+	w.t, w.rnd, w.others = t, rand.New(rand.NewSource(seed)), seed%3 == 0 && !w.fair
+	kind := map[bool]string{false: "lock", true: "fair"}[w.fair]
 	for i := range w.sides {
-		s := newStage(t, "lock", kit.Fresh(), 0, d, do)
+		s := newStage(t, kind, kit.Fresh(), 0, d, do)
 		defer s.ears.Close()
 		s.server = server
-		for _, name := range actors {
+		for _, name := range append(slices.Clone(actors), javas...) {
 			s.actor(name)
 		}
 		nobody := s.actor("nobody")
@@ -116,6 +125,9 @@ func play(
 
 // actors are the owners. The client of deaf is not subscribed to grants; java is a Redisson client.
 var actors = []string{"a", "b", "c", "d", "deaf", "java"}
+
+// javas are the Redisson clients that wait for a fair lock.
+var javas = []string{"java", "java2"}
 
 // late reports whether a sequence on a real server has taken so long that a key may have expired for one twin alone.
 func (w *twins) late() bool { return w.began > 0 && time.Now().UnixMilli()-w.began > 2000 }
@@ -159,6 +171,7 @@ func (w *twins) step() string {
 			w.n++
 			a.Number, a.Scattered = number(fmt.Sprintf("n%d", w.n)), w.rnd.Intn(6) == 0
 		}
+		a.Waiting = a.Number != "" || a.From == 0 && w.fair && w.rnd.Intn(2) == 0
 		return w.ask(fmt.Sprintf("%s acquires %+v", who, a), func(s *stage) script.Request {
 			a.Owner = s.actor(who).owner
 			return s.actor(who).lock.Acquire(a)
@@ -187,6 +200,9 @@ func (w *twins) step() string {
 		return w.ask(who+" leaves", func(s *stage) script.Request { return s.actor(who).lock.Leave(s.actor(who).owner) })
 	case k < 79:
 		names := []string{actors[w.rnd.Intn(len(actors))], actors[w.rnd.Intn(len(actors))]}
+		if w.fair { // of which one at most is seen
+			names[1] = names[0]
+		}
 		return w.ask(fmt.Sprint("forced ", names), func(s *stage) script.Request {
 			return s.actor(who).lock.Force([]string{s.actor(names[0]).owner, s.actor(names[1]).owner})
 		})
@@ -218,10 +234,10 @@ func (w *twins) step() string {
 	case k < 96 && w.began == 0:
 		w.steps = append(w.steps, "time passes")
 		time.Sleep(time.Duration(w.rnd.Intn(6)) * time.Second)
+	case w.fair && w.rnd.Intn(3) > 0:
+		w.queues(javas[w.rnd.Intn(len(javas))], holder)
 	case holder == "":
-		w.steps = append(w.steps, "java takes it")
-		w.do("HSET", "LOCK", "@java", "1")
-		w.do("PEXPIRE", "LOCK", "30000")
+		w.takes("java")
 	case holder == "java":
 		w.steps = append(w.steps, "java releases it")
 		w.do("DEL", "LOCK")
@@ -229,7 +245,38 @@ func (w *twins) step() string {
 	return ""
 }
 
-// do sends a command for both: LOCK and TURN are their keys, @a is an owner.
+// takes makes a Redisson client take the lock, and leave the queue if that is a fair lock's.
+func (w *twins) takes(java string) {
+	w.steps = append(w.steps, java+" takes it")
+	w.do("HSET", "LOCK", "@"+java, "1")
+	w.do("PEXPIRE", "LOCK", "30000")
+	if w.fair {
+		w.do("LREM", "LINE", "0", "@"+java)
+		w.do("ZREM", "TIMES", "@"+java)
+	}
+}
+
+// queues makes a Redisson client join the queue of a fair lock; or take the lock as its first, or else leave.
+func (w *twins) queues(java, holder string) {
+	s := w.sides[0]
+	queue := s.named(strings.Fields(s.do("LRANGE", s.keys["LINE"], "0", "-1"))...)
+	switch {
+	case holder == java:
+	case !slices.Contains(queue, java):
+		wait := []int64{2_000, 20_000, 300_000}[w.rnd.Intn(3)]
+		w.steps = append(w.steps, fmt.Sprint(java, " joins the queue for ", wait))
+		w.do("RPUSH", "LINE", "@"+java)
+		w.do("ZADD", "TIMES", strconv.FormatInt(time.Now().UnixMilli()+wait, 10), "@"+java)
+	case holder == "" && queue[0] == java:
+		w.takes(java)
+	default:
+		w.steps = append(w.steps, java+" leaves the queue")
+		w.do("LREM", "LINE", "0", "@"+java)
+		w.do("ZREM", "TIMES", "@"+java)
+	}
+}
+
+// do sends a command for both: LOCK, TURN, LINE and TIMES are their keys, @a is an owner.
 func (w *twins) do(args ...string) {
 	for _, s := range w.sides {
 		words := slices.Clone(args)
@@ -276,6 +323,8 @@ func (w *twins) said(s *stage, operation string, reply script.Reply) string {
 			found.Retry, found.TTL = 0, of(found.TTL)
 		}
 		return fmt.Sprintf("refused %+v", found)
+	case reply.Code == script.Done && operation == "release" && w.fair: // nothing else of it is read
+		return "released " + reply.Untold()
 	case reply.Code == script.Done && operation == "release":
 		heard, granted := protocol.ReadHeard(reply)
 		return fmt.Sprint("released ", heard, granted, reply.Untold())
@@ -309,18 +358,26 @@ func of(left time.Duration) time.Duration {
 // state returns the lock's keys.
 func (w *twins) state(s *stage) string {
 	holders := s.holders()
-	waiters := s.named(strings.Fields(s.do("ZRANGE", s.keys["LINE"], "0", "-1"))...)
+	beats := protocol.FairHeartbeatsKey(s.name)
+	command := "ZRANGE"
+	if w.fair {
+		command = "LRANGE"
+	}
+	waiters := s.named(strings.Fields(s.do(command, s.keys["LINE"], "0", "-1"))...)
 	asks := s.do("HGETALL", s.keys["ASKS"])
+	scores := s.do("ZRANGE", s.keys["TIMES"], "0", "-1", "WITHSCORES") + s.do("ZRANGE", beats, "0", "-1", "WITHSCORES")
 	for _, a := range s.actors {
 		asks = strings.ReplaceAll(asks, a.owner, a.name)
+		scores = strings.ReplaceAll(scores, a.owner, a.name)
 	}
 	if w.began == 0 {
 		return fmt.Sprint(
-			holders, waiters, asks, s.do("GET", s.keys["TURN"]), s.do("GET", protocol.TokenKey(s.name)), s.pttl(s.keys["LINE"]), s.pttl(s.keys["ASKS"]),
+			holders, waiters, asks, scores, s.do("GET", s.keys["TURN"]), s.do("GET", protocol.TokenKey(s.name)),
+			s.pttl(s.keys["LINE"]), s.pttl(s.keys["ASKS"]), s.pttl(s.keys["TIMES"]), s.pttl(beats),
 		)
 	}
 	for name, lives := range holders {
 		holders[name] = of(lives)
 	}
-	return fmt.Sprint(holders, waiters, len(strings.Fields(asks)), s.do("EXISTS", protocol.TokenKey(s.name)))
+	return fmt.Sprint(holders, waiters, len(strings.Fields(asks)), len(strings.Fields(scores)), s.do("EXISTS", protocol.TokenKey(s.name)))
 }
