@@ -20,7 +20,6 @@ var (
 		"MOST":       {"permits", "rw"},
 		"free":       {"permits", "semaphore"},
 		"other_kind": {"common", "rw"},
-		"refuse":     {"calls", "line"},
 		"tell":       {"line", "rw_inspect"},
 		"wrong":      {"permits", "semaphore"},
 	}

@@ -23,10 +23,10 @@ local function was_refused(key, id)
   return redis.call('ZSCORE', key, id .. 'refused')
 end
 
--- refuse refuses a call. If an earlier send of it was not answered, the last argument says so: then
+-- refuse_call refuses a call. If an earlier send of it was not answered, the last argument says so: then
 -- the refusal is kept, so that the earlier one is refused, too, should it arrive yet.
 -- from common: even_if_full
-local function refuse(key, id, keep)
+local function refuse_call(key, id, keep)
   if ARGV[#ARGV] == 'final' then
     even_if_full('ZREM', key)
     remember(key, id .. 'refused', keep)

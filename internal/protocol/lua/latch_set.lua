@@ -13,7 +13,7 @@
 -- {0, now}  the latch exists already, or does not exist
 
 -- from common: publish, even_if_full
--- from calls: integer, remembers, remember, note_zero, was_refused, refuse
+-- from calls: integer, remembers, remember, note_zero, was_refused, refuse_call
 if remembers(KEYS[2], ARGV[4]) then
   return at
 end
@@ -26,7 +26,7 @@ if wrong then
 end
 local exists = redis.call('EXISTS', KEYS[1]) == 1
 if exists ~= (ARGV[7] == '0') or was_refused(KEYS[2], ARGV[4]) then
-  return refuse(KEYS[2], ARGV[4], ARGV[5])
+  return refuse_call(KEYS[2], ARGV[4], ARGV[5])
 end
 if exists then
   even_if_full('ZREM', KEYS[2])

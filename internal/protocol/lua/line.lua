@@ -1,5 +1,5 @@
 -- Pieces for scripts that know of the line: those who wait for a read-write lock, or for permits, in the order in which
--- they came; a fair lock uses some. Kinds whose operations are shared have waitlist.lua in its place. A paragraph is a piece.
+-- they came. Kinds whose operations are shared have waitlist.lua in its place. A paragraph is a piece.
 --
 -- LINE  a sorted set of owners, by when they came, us; of a read-write lock, of the fields that they will have
 -- ASKS  a hash of what each has asked last: 'NUMBER GRANT UNTIL SCATTERED'. NUMBER is random, and anew

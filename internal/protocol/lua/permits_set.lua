@@ -12,14 +12,14 @@
 -- now        there are
 -- {0, now}   it exists already
 
--- from calls: remembers, remember, integer, was_refused, refuse
+-- from calls: remembers, remember, integer, was_refused, refuse_call
 -- from permits: free, lined, theirs, expired, whole, store, pass_on
 if remembers(KEYS[3], ARGV[4]) then
   return at
 end
 local exists = redis.call('EXISTS', KEYS[1]) == 1
 if exists and ARGV[7] == '0' or was_refused(KEYS[3], ARGV[4]) then
-  return refuse(KEYS[3], ARGV[4], ARGV[5])
+  return refuse_call(KEYS[3], ARGV[4], ARGV[5])
 end
 local total, wrong = integer(ARGV[6])
 if wrong then

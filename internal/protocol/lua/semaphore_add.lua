@@ -12,13 +12,13 @@
 -- {0, now}  the semaphore does not exist
 
 -- from common: even_if_full
--- from calls: remembers, remember, was_refused, refuse
+-- from calls: remembers, remember, was_refused, refuse_call
 -- from semaphore: n, change
 if remembers(KEYS[2], ARGV[4]) then
   return at
 end
 if ARGV[7] == '1' and redis.call('EXISTS', KEYS[1]) == 0 or was_refused(KEYS[2], ARGV[4]) then
-  return refuse(KEYS[2], ARGV[4], ARGV[5])
+  return refuse_call(KEYS[2], ARGV[4], ARGV[5])
 end
 even_if_full('ZREM', KEYS[2])
 change(n)

@@ -10,13 +10,13 @@
 -- now       it has
 -- {0, now}  it exists already
 
--- from calls: remembers, remember, was_refused, refuse
+-- from calls: remembers, remember, was_refused, refuse_call
 -- from semaphore: n, change
 if remembers(KEYS[2], ARGV[4]) then
   return at
 end
 if redis.call('EXISTS', KEYS[1]) == 1 or was_refused(KEYS[2], ARGV[4]) then
-  return refuse(KEYS[2], ARGV[4], ARGV[5])
+  return refuse_call(KEYS[2], ARGV[4], ARGV[5])
 end
 change(n)
 return {1, at, untold}
