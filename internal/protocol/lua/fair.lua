@@ -360,9 +360,11 @@ local function place(seat, known, scores)
   return length - 1, length, true
 end
 
--- write_heartbeat keeps an entry live until a time, and the others no longer than they were if the clock was set back.
--- from fair: QUEUE, silent
-local function write_heartbeat(seat, live)
+-- write_times keeps an entry live until a time, and the others no longer than they were if the clock was set back. It also writes the time at
+-- which Redisson drops the entry, and extends the keys. foreign is the number of Redisson's waiters.
+-- from waitlist: WAITLIST, NEAR
+-- from fair: HEARTBEAT, QUEUE, silent
+local function write_times(seat, live, position, interval, foreign)
   if back > 0 then
     for _, other in ipairs(redis.call('ZRANGEBYSCORE', HEARTBEATS, string.format('(%.0f', at), '+inf')) do
       redis.call('ZADD', HEARTBEATS, math.max(redis.call('ZSCORE', HEARTBEATS, other) - back, at), other)
@@ -374,12 +376,6 @@ local function write_heartbeat(seat, live)
   else
     redis.call('ZADD', HEARTBEATS, live, seat, at, 'seen')
   end
-end
-
--- write_score writes the time at which Redisson drops an entry, and extends the keys. foreign is the number of Redisson's waiters.
--- from waitlist: WAITLIST, NEAR
--- from fair: HEARTBEAT, QUEUE
-local function write_score(seat, position, interval, foreign)
   redis.call('ZADD', TIMEOUTS, at + SCORE + interval - HEARTBEAT + JAVA_WAIT * math.min(foreign, position), seat)
   local often = position < NEAR or us % 8 == 0 -- often enough, and cheaper than always
   if foreign > 0 then
@@ -425,10 +421,10 @@ end
 -- refusal returns the reply to a seat that is refused, as in waitlist.lua. position is -1 without a recorded request. listens is 1 if the
 -- waiter subscribes to its own channel as well, because a Redisson client will publish its release there.
 -- from waitlist: NEAR
--- from kind: lives, is_foreign
--- from fair: HEARTBEAT, QUEUE, was_free, place, write_heartbeat, write_score, write_request
+-- from kind: is_foreign
+-- from fair: HEARTBEAT, QUEUE, was_free, place, write_request, write_times
 local function refusal(allowed, holder, hint, seat, request, what)
-  local pttl, listed = lives(), what == '1'
+  local pttl, listed = redis.call('PTTL', KEYS[1]), what == '1'
   local known = some > 1 and (redis.call('ZSCORE', TIMEOUTS, seat) or redis.call('ZSCORE', HEARTBEATS, seat))
   if holder and some > 1 and (known or not listed) then -- a new waiter leaves it to others
     -- from fair: remove_dead
@@ -447,9 +443,8 @@ local function refusal(allowed, holder, hint, seat, request, what)
   end
   local foreign = length > 1 and math.max(scores - math.max(redis.call('ZCARD', HEARTBEATS) - 2, 0), 0) or 0 -- Redisson's
   local live = at + 3 * interval
-  write_heartbeat(seat, live)
   local new = write_request(seat, live, request, joined)
-  write_score(seat, position, interval, foreign)
+  write_times(seat, live, position, interval, foreign)
   if not near and holder then
     hint = known and interval or us % interval -- so that they do not ask together
   elseif pttl >= 0 then
