@@ -329,6 +329,9 @@ func instant(text string) string {
 	if math.Abs(n-now) < 60e6 {
 		return "µs, now"
 	}
+	if math.Abs(n+1<<52-now) < 60e6 {
+		return "µs, now, in front"
+	}
 	return text
 }
 

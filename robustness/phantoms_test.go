@@ -39,8 +39,8 @@ func (id identity) of(holder string) bool {
 // asks notes whom a call is about. c.mu is held.
 func (c *simClient) asks(args []string, now time.Time) {
 	for _, arg := range args {
-		if c.of(arg) {
-			c.asked[arg] = now
+		if owner := strings.TrimSuffix(arg, protocol.WriterField("")); c.of(owner) {
+			c.asked[owner] = now
 		}
 	}
 }

@@ -132,6 +132,8 @@ func fair(ctx context.Context, c *holdfast.Client, name string, _ role) (*holdfa
 
 func queueOf(name string) string { return tagged("redisson_lock_queue", name) }
 
+func waitlistOf(name string) string { return tagged("holdfast_line", name) }
+
 func nextOf(name string) string { return tagged("holdfast_next", name) }
 
 // subjects are all, in the order of the tables.
@@ -144,11 +146,11 @@ var subjects = []subject{
 	{name: "reader after writer", open: onGoRedis(sides(map[role]bool{holds: true})), key: plainKey, renews: true, tells: true},
 	{name: "writer after reader", open: onGoRedis(sides(map[role]bool{waits: true})), key: plainKey, renews: true, tells: true},
 	{
-		name: "writers first: a reader waits", key: plainKey, renews: true, tells: true, line: nextOf,
+		name: "writers first: a reader waits", key: plainKey, renews: true, tells: true, line: waitlistOf,
 		open: onGoRedis(sides(map[role]bool{holds: true, dies: true}, holdfast.WritersFirst())),
 	},
 	{
-		name: "writers first: a writer waits", key: plainKey, renews: true, tells: true, line: nextOf,
+		name: "writers first: a writer waits", key: plainKey, renews: true, tells: true, line: waitlistOf,
 		open: onGoRedis(sides(map[role]bool{dies: true, waits: true}, holdfast.WritersFirst())),
 	},
 	{

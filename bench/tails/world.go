@@ -228,10 +228,15 @@ func stand(t *testing.T, rdb *redis.Client, s subject, names []string, n int64) 
 	for _, name := range names {
 		key := s.line(name)
 		until(t, fmt.Sprintf("%d stand at %q", n, key), func() bool {
-			if kind := rdb.Type(background, key).Val(); kind == "list" {
+			switch rdb.Type(background, key).Val() {
+			case "list":
 				return rdb.LLen(background, key).Val() >= n
-			} else {
-				return kind == "string" // there is one place only
+			case "zset":
+				return rdb.ZCard(background, key).Val() >= n
+			case "string": // there is one place only
+				return true
+			default:
+				return false
 			}
 		})
 	}

@@ -67,7 +67,7 @@ var shown = map[string][]*regexp.Regexp{
 		regexp.MustCompile(`Read-write: up to [2-4] readers at once, [1-9]\d* writes, 0 overlaps with a write\.`),
 		regexp.MustCompile(`Write lock: [0-9a-f-]{36}:1:write -> 1, mode ->\s+write`),
 		regexp.MustCompile(`Downgrade: a reader joined [\d.]+ ms after`),
-		regexp.MustCompile(`4 keys used, 0 left behind`),
+		regexp.MustCompile(`2 keys used, 0 left behind`),
 	},
 	"fenced": {
 		regexp.MustCompile(`rejects it: token \d+ is older than\s+\d+\. It has "B was here"`),

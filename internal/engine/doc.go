@@ -35,8 +35,8 @@
 //
 // A waiter queues behind those of its process (package waitqueue). The head of a queue sends requests, and has an entry on the lock's
 // waitlist in Redis if the client receives grant messages (mail.go). Package waiting decides what it does next, and [wait] does it, at
-// one select. How a kind waits is its [waiting.Policy] (policy.go). What Redis does is in protocol/lua: waitlist.lua for a mutex, rw.lua,
-// permits.lua and fair.lua. A message may overtake the reply to its request, so mail keeps some that name no request.
+// one select. How a kind waits is its [waiting.Policy] (policy.go). What Redis does is in protocol/lua: waitlist.lua for a mutex and a
+// read-write lock, permits.lua and fair.lua. A message may overtake the reply to its request, so mail keeps some that name no request.
 //
 // Permits are known by their ids, which the client makes for each acquire. A request carries them, a grant takes them, and a leave gives
 // back these and no others: so it never hits a later wait. Each number of permits has a queue of its own. While the first request of

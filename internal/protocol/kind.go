@@ -98,7 +98,7 @@ var (
 		Variants: []Variant{{Name: "fair"}, {Name: "fair, fenced", Fenced: true}},
 	}
 	ReadKind = &Kind{
-		Name: "read", Namespace: "rw", Mode: ModeRead, Scripts: ReadScripts, Keys: names(readHoldKeys, ReservationKey), Channels: names(RWChannel),
+		Name: "read", Namespace: "rw", Mode: ModeRead, Scripts: RWScripts, Keys: names(readHoldKeys), Channels: names(RWChannel),
 		Shared: true, SharesHolds: true, Waitlist: true,
 		// Redisson renewals of another reader shorten the lock to Redisson's own lease, 30 s by default, and those of its version 3 also the
 		// keys of this hold. A check raises them again long before that has passed.
@@ -106,11 +106,11 @@ var (
 		Variants:     []Variant{{Name: "reader"}},
 	}
 	WriteKind = &Kind{
-		Name: "write", Namespace: "rw", Mode: ModeWrite, Scripts: WriteScripts, Keys: ReadKind.Keys, Channels: ReadKind.Channels,
-		Waitlist: true, Registers: true,
-		Spared: []string{"SET"}, // it makes a reservation
+		Name: "write", Namespace: "rw", Mode: ModeWrite, Scripts: RWScripts, Keys: ReadKind.Keys, Channels: ReadKind.Channels,
+		Waitlist: true,
+		Spared: []string{"SET"}, // only a reader has keys of its own
 		Variants: []Variant{
-			{Name: "writer"}, {Name: "writer, writers first", WritersFirst: true, Needs: []string{"SET"}}, {Name: "writer, fenced", Fenced: true},
+			{Name: "writer"}, {Name: "writer, writers first", WritersFirst: true}, {Name: "writer, fenced", Fenced: true},
 		},
 	}
 	PermitsKind = &Kind{

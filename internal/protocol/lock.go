@@ -79,6 +79,8 @@ type Acquire struct {
 	WaitsLater bool
 	// Scattered says that those who listen may do so at any node of a cluster. Only with a Number.
 	Scattered bool
+	// InFront gives a new entry a place in front of all others. Only with a Number.
+	InFront bool
 }
 
 // LongestGrant is how long a grant lasts at most that was not asked for in that moment.
@@ -86,6 +88,9 @@ const LongestGrant = 3 * time.Second
 
 // PlaceLives is how long a place in line stands in Redis, if nobody drops it before: ENTRIES_LIVE in lua/waitlist.lua.
 const PlaceLives = 2 * time.Minute
+
+// Ahead is how much less the score of an entry with a place in front is than the time of its arrival, µs: AHEAD in lua/waitlist.lua.
+const Ahead = 1 << 52
 
 // Grant is how long one lasts for who stands in line.
 func (a Acquire) Grant() time.Duration { return min(a.Lease, LongestGrant) }
@@ -120,9 +125,17 @@ func (a Acquire) seated(seat string, tokenTTL time.Duration) []string {
 		args = append(args, "unlisted")
 	}
 	if a.Number != "" {
-		args = append(args, a.Number+" "+millis(a.Grant())+" "+flag(a.Scattered))
+		args = append(args, a.Number+" "+millis(a.Grant())+" "+flag(a.Scattered)+a.place())
 	}
 	return args
+}
+
+// place says in a request for an entry where that is to be.
+func (a Acquire) place() string {
+	if a.InFront {
+		return "+"
+	}
+	return ""
 }
 
 // Renewal is what a renewal has found.

@@ -87,7 +87,7 @@ func ReadHoldKey(name, owner string, i int) string {
 	return ReadPrefix(name) + owner + readHoldInfix + strconv.Itoa(i)
 }
 
-// ReservationKey is the key of the waiter for whom others make way: a writer, or one who
+// ReservationKey is the key of the waiter for whom others make way: one who
 // wants many permits. Redisson does not know it.
 func ReservationKey(name string) string { return Prefixed(nextPrefix, name) }
 

@@ -135,6 +135,15 @@ func TestScriptsAreLean(t *testing.T) {
 	}
 }
 
+// The keys of read holds that a script may use are counted once: see unspent in lua/rw.lua.
+func TestScriptsCountKeysOnce(t *testing.T) {
+	for name, s := range Every() {
+		if n := strings.Count(s.Source(), "local unspent"); n > 1 {
+			t.Errorf("%s: unspent is defined %d times", name, n)
+		}
+	}
+}
+
 // Until the first success, which is that of a free lock, a script builds no function
 // that it does not call.
 func TestTheCommonCaseComesFirst(t *testing.T) {
@@ -143,9 +152,8 @@ func TestTheCommonCaseComesFirst(t *testing.T) {
 		"mutex release":   nil,
 		"fair acquire":    nil,
 		"fair release":    nil,
-		"read acquire":    nil,
-		"read release":    nil,
-		"write acquire":   nil,
+		"rw acquire":      nil,
+		"rw release":      nil,
 		"permits acquire": nil,
 		"permits release": {"publish"},
 	} {

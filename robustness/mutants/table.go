@@ -78,8 +78,8 @@ var mutants = []mutant{
 		new: "tonumber(ttl) > 0",
 	},
 	{
-		name: "renewal: leaves out the reads of a reader", in: "read_renew.lua", suite: simulation("readwrite", "-class", "a"),
-		old: "keep_reads(key, prefix, owner, count, count, ttl)", //nolint:dupword // it is so
+		name: "renewal: leaves out the reads of a reader", in: "rw.lua", suite: simulation("readwrite", "-class", "a"),
+		old: "set_reads(redis.call, seat, n, n, ttl)", //nolint:dupword // it is so
 		new: "",
 	},
 	{
@@ -282,7 +282,7 @@ var mutants = []mutant{
 
 	// Release.
 	{
-		name: "release: announces nothing", in: "common.lua", suite: tests(line, "TestLineRuleHandOverHoldsBack"),
+		name: "release: announces nothing", in: "mutex.lua", suite: tests(line, "TestLineRuleHandOverHoldsBack"),
 		old: "redis.pcall(ARGV[3], ARGV[2], ARGV[4])",
 		new: "0",
 	},
@@ -428,39 +428,69 @@ var mutants = []mutant{
 
 	// Read-write locks.
 	{
-		name: "read-write: a read hold counts twice", in: "read_acquire.lua", suite: simulation("readwrite", "-class", "a"),
-		old: "count, to, lease",
-		new: "count, to + 1, lease",
+		name: "read-write: a read hold counts twice", in: "rw.lua", suite: simulation("readwrite", "-class", "a"),
+		old: "redis.pcall('HSET', KEYS[1], owner, to)",
+		new: "redis.pcall('HSET', KEYS[1], owner, to + 1)",
 	},
 	{
-		name: "read-write: a reader beside the writer", in: "read_acquire.lua", suite: simulation("readwrite", "-class", "a"),
-		old: "count == 0 and not",
-		new: "count == 0 and mode ~= 'write' and not",
+		name: "read-write: a reader beside the writer", in: "rw.lua", suite: simulation("readwrite", "-class", "a"),
+		old: "return mine and ALL or 0, holder",
+		new: "return ALL, holder",
 	},
 	{
-		name: "read-write: a writer beside readers", in: "write_acquire.lua", suite: simulation("readwrite", "-class", "a"),
-		old: "reader) > 0",
-		new: "reader) > 9",
+		name: "read-write: a writer beside readers", in: "rw.lua", suite: simulation("readwrite", "-class", "a"),
+		old: "if reading(reader) > 0 then",
+		new: "if reading(reader) > 9 then",
 	},
 	{
-		name: "read-write: readers starve a writer", in: "write_acquire.lua", suite: tests(line, "TestRWLineWritersFirst"),
-		old: "ARGV[9] ~= '0'",
-		new: "ARGV[9] == 'never'",
+		name: "read-write: readers starve a writer", in: "rw.lua", suite: tests(line, "TestRWLineWritersFirst"),
+		old: "local front = in_front()",
+		new: "local front = false",
 	},
 	{
-		name: "read-write: the last reader wakes nobody", in: "read_release.lua", suite: tests(servers, "TestReadLockAfterTheLongestReader"),
+		name: "read-write: a writer has no place in front", in: "waitlist.lua", suite: tests(line, "TestRWLineWritersFirst"),
+		old: "front and us - AHEAD or us",
+		new: "us",
+	},
+	{
+		name: "read-write: whoever is first is in front", in: "rw.lua", suite: tests(scripts, "TestPlaceInFront"),
+		old: "(tonumber(first[2]) or 0) >= 0",
+		new: "not first[2]",
+	},
+	{
+		name: "read-write: readers make way for a writer that is gone", in: "rw.lua", suite: tests(line, "TestRWLineTheDead"),
+		old: "elseif grantable(first[1]) then",
+		new: "elseif first[1] then",
+	},
+	{
+		name: "read-write: behind a writer in front that is gone another one is not seen", in: "rw.lua", suite: tests(line, "TestRWLineTheDead"),
+		old: "remove_entry(first[1])",
+		new: "return false",
+	},
+	{
+		name: "read-write: a place in front is the last", in: "waitlist.lua", suite: tests(scripts, "TestPlaceInFront"),
+		old: "new == 1 and not front and",
+		new: "new == 1 and",
+	},
+	{
+		name: "read-write: the last reader wakes nobody", in: "rw.lua", suite: tests(servers, "TestReadLockAfterTheLongestReader"),
 		old: "not seen or lives - longest > 1000",
-		new: "ARGV[6] == 'never'",
+		new: "false",
+	},
+	{
+		name: "read-write: who leaves readers sooner is not announced", in: "release.lua", suite: tests(servers, "TestReadLockAfterTheLongestReader"),
+		old: "if hurry then",
+		new: "if false then",
 	},
 	{
 		name: "read-write: a reader that leaves ends the others' lock", in: "rw.lua", suite: simulation("readwrite", "-class", "a"),
-		old: "longest == 0",
-		new: "longest >= 0",
+		old: "elseif longest == 0 then",
+		new: "elseif longest >= 0 then",
 	},
 	{
 		name: "read-write: dead readers keep writers out", in: "rw.lua", suite: tests(rw, "TestP6_CrashedReadersAreDropped"),
-		old: "count = 0\n",
-		new: "ttl = 1\n",
+		old: "return ttl > 0 and n or 0, ttl, true",
+		new: "return n, math.max(ttl, 1), true",
 	},
 	{
 		name: "read-write: an argument keeps the server busy", in: "rw.lua", suite: tests(rights, "TestHostileArguments"),
@@ -483,94 +513,74 @@ var mutants = []mutant{
 		new: "false",
 	},
 	{
-		name: "read-write: a second read is nested in nothing", in: "read_acquire.lua", suite: tests(rw, "TestSecondReadNestedInALostWrite"),
-		old: "ARGV[9] == '1' and count ~= to",
-		new: "ARGV[9] == '1' and count == 0",
+		name: "read-write: a second read is nested in nothing", in: "acquire.lua", suite: tests(rw, "TestSecondReadNestedInALostWrite"),
+		old: "have == 0 or changed and ARGV[10]",
+		new: "have == 0",
 	},
 	{
-		name: "read-write: a release lets in one reader", in: "rw.lua", suite: tests(line, "TestRWLineInOrder"),
-		old: "LONGEST_RESERVED = 64",
-		new: "LONGEST_RESERVED = 1",
+		name: "read-write: a release lets in one reader", in: "waitlist.lua", suite: tests(line, "TestRWLineInOrder"),
+		old: "local MOST_ENTRIES = 64",
+		new: "local MOST_ENTRIES = 1",
 	},
 	{
-		name: "read-write: a release lets in any number of readers", in: "rw.lua", suite: tests(line, "TestRWLineOfManyReaders"),
-		old: "LONGEST_RESERVED = 64",
-		new: "LONGEST_RESERVED = 6400",
+		name: "read-write: a release lets in any number of readers", in: "waitlist.lua", suite: tests(line, "TestRWLineOfManyReaders"),
+		old: "local MOST_ENTRIES = 64",
+		new: "local MOST_ENTRIES = 6400",
 	},
 	{
 		name: "read-write: a writer is let in beside readers", in: "rw.lua", suite: tests(line, "TestRWLineInOrder"),
-		old: "writer and (reads or got > 0)",
-		new: "false",
-	},
-	{
-		name: "read-write: readers come in though a writer has reserved the lock", in: "rw.lua", suite: tests(line, "TestRWLineWritersFirst"),
-		old: "not writer and reserved",
-		new: "false",
-	},
-	{
-		name: "read-write: a writer that was let in leaves its reservation", in: "rw.lua", suite: tests(line, "TestRWLineWritersFirst"),
-		old: "redis.pcall('DEL', NEXT)",
-		new: "",
-	},
-	{
-		name: "read-write: the next writer does not know that it may reserve the lock", in: "rw.lua", suite: tests(line, "TestRWLineWritersFirst"),
-		old: "NEXT)\n        tell_writer()",
-		new: "NEXT)",
+		old: "writes(seat) and ALL or what",
+		new: "writes(seat) and 1 or what",
 	},
 	{
 		name: "read-write: a reader is let in without a key", in: "rw.lua", suite: tests(line, "TestRWLineGrants"),
-		old: "redis.pcall('SET', read, '1', 'PX', lease).err",
+		old: "set_reads(redis.pcall, owner, from, to + 0, ttl)",
 		new: "false",
 	},
 	{
 		name: "read-write: one who reads is let in once more", in: "rw.lua", suite: tests(line, "TestRWLineOfOneWhoReads"),
-		old: "reading(KEYS[1], prefix, field) == 0",
-		new: "true",
+		old: "what and seat ~= ARGV[5] and reading(seat) > 0 and 0 or 1",
+		new: "1",
 	},
 	{
-		name: "read-write: the last reader lets in nobody", in: "read_release.lua", suite: tests(line, "TestRWLineInOrder"),
-		old: "lined and stand > 0",
+		name: "read-write: the last reader lets in nobody", in: "rw.lua", suite: tests(line, "TestRWLineInOrder"),
+		old: "KEYS[2]) / 2 * ALL",
+		new: "KEYS[2]) / 2 * (ALL - 1)",
+	},
+	{
+		name: "read-write: the last one beside the dead lets in nobody", in: "rw.lua", suite: tests(line, "TestRWLineDeadReaders"),
+		old: "redis.call('DEL', KEYS[1])\n    return ALL\n  end\n  for",
+		new: "redis.call('DEL', KEYS[1])\n    return 0\n  end\n  for",
+	},
+	{
+		name: "read-write: a writer that leaves lets in nobody", in: "rw.lua", suite: tests(line, "TestRWLineInOrder"),
+		old: "redis.call('DEL', KEYS[1]) * ALL",
+		new: "redis.call('DEL', KEYS[1]) * 0",
+	},
+	{
+		name: "read-write: one that gives up keeps what it was granted", in: "leave.lua", suite: tests(line, "TestRWLineR1_Leaving"),
+		old: "count(ARGV[5]) == 1",
 		new: "false",
 	},
 	{
-		name: "read-write: the last one beside the dead lets in nobody", in: "read_release.lua", suite: tests(line, "TestRWLineDeadReaders"),
-		old: "longest == 0",
-		new: "longest < 0",
+		name: "read-write: a writer that gives up lets in nobody", in: "rw.lua", suite: tests(line, "TestRWLineReaderBehindAWriter"),
+		old: "mode == 'read' and ALL - 1 or mode",
+		new: "mode",
 	},
 	{
-		name: "read-write: a writer that leaves lets in nobody", in: "write_release.lua", suite: tests(line, "TestRWLineInOrder"),
-		old: "not lined or stand == 0",
-		new: "true",
+		name: "read-write: a reader that joins stands in line still", in: "acquire.lua", suite: tests(line, "TestRWLineReadersJoin"),
+		old: "not (joins and some == 1)",
+		new: "not joins",
 	},
 	{
-		name: "read-write: a reader that gives up keeps what it was granted", in: "read_leave.lua", suite: tests(line, "TestRWLineR1_Leaving"),
-		old: "reading(key, prefix, owner) == 1",
-		new: "false",
+		name: "read-write: a writer that takes a free lock stands in line still", in: "acquire.lua", suite: tests(line, "TestRWLinePastTheDead"),
+		old: "elseif usable and not mine and",
+		new: "elseif false and",
 	},
 	{
-		name: "read-write: a writer that gives up keeps what it was granted", in: "write_leave.lua", suite: tests(line, "TestRWLineR1_Leaving"),
-		old: "redis.call('HGET', key, field) == '1'",
-		new: "false",
-	},
-	{
-		name: "read-write: a writer that gives up lets in nobody", in: "write_leave.lua", suite: tests(line, "TestRWLineReaderBehindAWriter"),
-		old: "stood or reserved or held) and redis",
-		new: "held) and redis",
-	},
-	{
-		name: "read-write: a reader that joins stands in line still", in: "read_acquire.lua", suite: tests(line, "TestRWLineReadersJoin"),
-		old: "if line then",
-		new: "if false then",
-	},
-	{
-		name: "read-write: a writer that takes a free lock stands in line still", in: "write_acquire.lua", suite: tests(line, "TestRWLinePastTheDead"),
-		old: "if lined then",
-		new: "if false then",
-	},
-	{
-		name: "read-write: TryLock takes a free lock from the line", in: "rw.lua", suite: tests(line, "TestLineR16_TryLock"),
-		old: "local _, mine = admit(prefix, me)",
-		new: "local mine = false",
+		name: "read-write: TryLock takes a free lock from the line", in: "acquire.lua", suite: tests(line, "TestLineR16_TryLock"),
+		old: "if not ends then",
+		new: "if listed and not ends then",
 	},
 	{
 		name: "read-write: one of Redisson's among the readers is not seen", in: "rw.lua", suite: tests(line, "TestRWLineR8_RedissonReads"),
@@ -578,28 +588,38 @@ var mutants = []mutant{
 		new: "return nil",
 	},
 	{
-		name: "read-write: the lock is never left to Redisson's", in: "rw.lua", suite: tests(line, "TestLineR7_RedissonWaits"),
-		old: "or 0) > 0\n    then",
-		new: "or 0) > 99\n    then",
+		name: "read-write: the lock is never left to Redisson's", in: "waitlist.lua", suite: tests(line, "TestLineR7_RedissonWaits"),
+		old: "free >= SHARE and",
+		new: "free > SHARE and",
 	},
 	{
-		name: "read-write: a forced unlock of readers lets in nobody", in: "read_force.lua", suite: tests(line, "TestRWLineForce"),
-		old: "dead)\n  admit(prefix)\n",
-		new: "dead)\n",
+		name: "read-write: a downgrade is left to Redisson's", in: "waitlist.lua", suite: tests(scripts, "TestDowngradeIsNotLeftToOthers"),
+		old: "free >= SHARE and",
+		new: "free > 0 and",
 	},
 	{
-		name: "read-write: a forced unlock of the writer lets in nobody", in: "write_force.lua", suite: tests(line, "TestRWLineForce"),
-		old: "    admit(ARGV[5])\n",
+		name: "read-write: a forced unlock lets in nobody", in: "force.lua", suite: tests(line, "TestRWLineForce"),
+		old: "grant_room(free)",
 		new: "",
 	},
 	{
-		name: "read-write: a downgrade with MinHold lets in nobody", in: "write_retain.lua", suite: tests(line, "TestRWLineDowngrade"),
-		old: "  admit(ARGV[9])\n",
+		name: "read-write: a forced unlock of most of a crowd leaves the others", in: "force.lua", suite: tests(rights, "TestCrowdIsForced"),
+		old: "seats[''] = 0",
 		new: "",
 	},
 	{
-		name: "read-write: MinHold tells nobody", in: "write_retain.lua", suite: tests(line, "TestLineR15_BesideTheLine"),
-		old: "  tell(0)\n",
+		name: "read-write: a downgrade with MinHold lets in nobody", in: "retain.lua", suite: tests(line, "TestRWLineDowngrade"),
+		old: "grant_room((drop({[ARGV[5]] = have})))",
+		new: "drop({[ARGV[5]] = have})",
+	},
+	{
+		name: "read-write: MinHold ends the read of the one who writes", in: "retain.lua", suite: tests(line, "TestRWLineDowngrade"),
+		old: "if wrong then\n  grant",
+		new: "if false then\n  grant",
+	},
+	{
+		name: "read-write: MinHold tells nobody", in: "retain.lua", suite: tests(line, "TestLineR15_BesideTheLine"),
+		old: "send_retry(0)",
 		new: "",
 	},
 	{
@@ -725,7 +745,7 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "fair: the last that leaves leaves the dead behind", in: "fair.lua", suite: tests(fair, "TestL9_TheDeadLeaveNothing"),
+		name: "fair: the last waiter to give up keeps the dead in line", in: "fair.lua", suite: tests(fair, "TestL9_TheDeadLeaveNothing"),
 		old: "trim(first_live(0))",
 		new: "",
 	},
@@ -831,11 +851,6 @@ var mutants = []mutant{
 		name: "line: who extends has its lease", in: "engine.side.renewed", suite: tests(line, "TestLineEdgeDetachedAfterExtend"),
 		old: "ttl >= s.RenewedLease().Truncate(time.Millisecond)",
 		new: "ttl > 0",
-	},
-	{
-		name: "read-write: behind a writer that is gone nobody is let in", in: "rw.lua", suite: tests(line, "TestRWLineTheDead"),
-		old: "reserved, gone = nil, field",
-		new: "reserved, gone, last = nil, field, true",
 	},
 	{
 		name: "permit line: grants more than there are", in: "permits.lua", suite: simulation("semaphore", "-class", "a"),
@@ -1488,8 +1503,8 @@ var mutants = []mutant{
 	// Fair locks, permits, latches, locks of several parts.
 	{
 		name: "read-write: a downgrade gives the lock away", in: "rw.lua", suite: tests(rw, "TestDowngradeOfANestedHold", "TestDowngradeAfterAnotherWrote"),
-		old: "_, ttl = reading(key, prefix, owner)\n  if ttl == 0",
-		new: "_, ttl = reading(key, prefix, owner)\n  if ttl >= 0",
+		old: "_, longest = reading(owner)",
+		new: "longest = 0",
 	},
 	{
 		name: "fair: who comes overtakes the line", in: "fair.lua", suite: tests(scripts, "TestFairTells"),

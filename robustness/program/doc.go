@@ -73,14 +73,18 @@ func (r *Run) leaves() time.Duration { return r.standsOn() / 10 }
 // Stop has actors end what they have begun, and return.
 func (r *Run) Stop() { r.stopping.Store(true) }
 
+// makesWay is the longest time for which others make way for a waiter that is gone.
+const makesWay = 4500 * time.Millisecond
+
 // Gone is after which time an acquire that was not answered has no effect any more.
 func Gone(lease, timeout time.Duration) time.Duration { return 2*timeout + lease + 2*time.Second }
 
 // Hinders is for how long a call about one of some locks that was not answered may be why others are refused: as long as what it
 // took has an effect, and so much longer as a place stands for which others make way.
 func Hinders(call driver.Call, locks []string, lease, timeout time.Duration) time.Duration {
-	if slices.Contains(call.Keys, protocol.ReservationKey(About(call, locks))) {
-		return Gone(lease, timeout) + protocol.Reservation
+	inFront := func(arg string) bool { return strings.HasSuffix(arg, " 0+") } // see ARGV[9] in protocol/lua/acquire.lua
+	if slices.Contains(call.Keys, protocol.ReservationKey(About(call, locks))) || slices.ContainsFunc(call.Args, inFront) {
+		return Gone(lease, timeout) + makesWay
 	}
 	return Gone(lease, timeout)
 }

@@ -37,7 +37,7 @@ func (s rwStage) read() *holdfast.Hold {
 	return kit.Must(s.T)(s.rw().RLock(background))
 }
 
-// reader has a client of its own wait to read, and preferred to write as one for whom others make way. Each stands in line then, as the last.
+// reader has a client of its own wait to read. It stands in line then, as the last.
 func (s rwStage) reader() *kit.Standing {
 	s.Helper()
 	c, d := s.Client()
@@ -48,10 +48,16 @@ func (s rwStage) reader() *kit.Standing {
 	})
 }
 
+// preferred has a client of its own wait to write with WritersFirst: it has a place in front.
 func (s rwStage) preferred() *kit.Standing {
 	s.Helper()
 	c, d := s.Client()
-	return s.enter(func() *kit.Standing { return s.WaitAs(c, d, kit.Writer(holdfast.WritersFirst())(c, "x")) })
+	w := s.WaitAs(c, d, kit.Writer(holdfast.WritersFirst())(c, "x"))
+	if all := s.inLine(); !slices.Contains(all, w.Field) {
+		s.Fatalf("%s does not stand in line, but %v", w.Field, all)
+	}
+	time.Sleep(time.Millisecond) // so nobody else comes in the same moment
+	return w
 }
 
 // wantWaiting checks that they wait still.
@@ -61,14 +67,6 @@ func (s rwStage) wantWaiting(waiters ...*kit.Standing) {
 		if !w.Waits() {
 			s.Errorf("%s was let in", w.Field)
 		}
-	}
-}
-
-// wantReserved checks whether a writer has reserved the lock.
-func (s rwStage) wantReserved(yes bool) {
-	s.Helper()
-	if got := s.Do("EXISTS", protocol.ReservationKey("x")) == "1"; got != yes {
-		s.Errorf("reserved: %v", got)
 	}
 }
 
@@ -163,38 +161,25 @@ func TestRWLineReadersJoin(t *testing.T) {
 	})
 }
 
-// A writer for whom others make way has the lock before readers who came before it, and no reader joins; so has one that waits behind
-// it. Without a reservation it is as they came.
+// A writer with WritersFirst has the lock before readers that came before it, and no reader joins; so has the next one. Readers follow in
+// the order in which they came.
 func TestRWLineWritersFirst(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
 		h := s.heldByOther()
 		r1, w1, r2, w2 := s.reader(), s.preferred(), s.reader(), s.preferred()
-		s.wantLine(r1, w1, r2, w2)
+		s.wantLine(w1, w2, r1, r2)
 		h = s.next(h, w1, 0)
-		s.wantLine(r1, r2, w2)
+		s.wantLine(w2, r1, r2)
 		h = s.next(h, w2, 0)
 		s.wantLine(r1, r2)
-		s.wantReserved(false)
 		released := s.release(h)
 		h1, h2 := r1.Within(s.T, released, 0), r2.Within(s.T, released, 0)
 
-		w3, r3 := s.preferred(), s.reader() // it makes way
-		s.wantLine(w3, r3)
+		w3, r3, w4 := s.preferred(), s.reader(), s.preferred() // it makes way
+		s.wantLine(w3, w4, r3)
 		s.release(h1)
-		s.turns(h2, w3, r3)
-	})
-}
-
-// A writer for whom others make way does not stand in line: it listens elsewhere. Readers who stand there wait for it.
-func TestRWLineReservedOutside(t *testing.T) {
-	fakeRW(t, func(s rwStage) {
-		h := s.heldByOther()
-		r := s.reader()
-		s.Do("SET", protocol.ReservationKey("x"), "ffffffff-0000-8000-8000-000000000000:1", "PX", "2500")
-		released := s.release(h)
-		s.wantLine(r)
-		s.WantReply("0", "EXISTS", "x")
-		s.release(r.Within(s.T, released, 2500*time.Millisecond+kit.AsksEvery))
+		kit.Fails(s.T, holdfast.ErrLocked)(s.rw().RLocker().TryLock(background))
+		s.turns(h2, w3, w4, r3)
 	})
 }
 
@@ -204,7 +189,7 @@ func TestRWLineReservedByNobodyBehind(t *testing.T) {
 		h := s.heldByOther()
 		r, plain := s.reader(), s.wait()
 		behind := kit.Waiting(s.T, plain.C.NewRWMutex("x", holdfast.WritersFirst()), holdfast.WithOwner(background, plain.C.NewOwner()))
-		s.wantReserved(false)
+		s.wantLine(r, plain)
 		s.turns(h, r, plain)
 		s.release(<-behind)
 	})
@@ -220,7 +205,7 @@ func TestRWLineReaderBehindAWriter(t *testing.T) {
 			most := time.Duration(0)
 			if dies {
 				cutOff(w)
-				most = protocol.Reservation + kit.AsksEvery
+				most = 4 * kit.AsksEvery // it is believed for three times as long as it asks
 			}
 			w.Cancel(nil)
 			s.release(r.Within(s.T, time.Now(), most))
@@ -294,37 +279,36 @@ func TestRWLineDeadReaders(t *testing.T) {
 	}
 }
 
-// R10: whoever no longer listens is passed over, on either side. One of them has reserved the lock: that ends when it is dropped.
+// R10: whoever no longer listens is passed over, on either side, and in front.
 func TestRWLineTheDead(t *testing.T) {
-	for _, reserved := range []bool{false, true} {
+	const reads, writes = "ffffffff-0000-8000-8000-000000000000:1", "ffffffff-0000-8000-8000-000000000000:2:write"
+	dies := func(s rwStage, field, score string) {
+		s.Do("ZADD", kit.LineKey("x"), score, field)
+		s.Do("HSET", kit.AsksKey("x"), field, "n 3000 9999999999999 0")
+	}
+	for _, score := range []string{"1", "-1"} {
 		fakeRW(t, func(s rwStage) {
-			const reads, writes = "ffffffff-0000-8000-8000-000000000000:1", "ffffffff-0000-8000-8000-000000000000:2"
 			h := s.heldByOther()
-			for _, field := range []string{reads, protocol.WriterField(writes)} {
-				s.Do("ZADD", kit.LineKey("x"), "1", field)
-				s.Do("HSET", kit.AsksKey("x"), field, "n 3000 9999999999999 0")
-			}
-			if reserved {
-				s.Do("SET", protocol.ReservationKey("x"), writes, "PX", "4500")
-			}
+			dies(s, reads, "1")
+			dies(s, writes, score)
 			r, w := s.reader(), s.wait()
 			s.release(s.next(h, r, 0))
 			s.release(w.Hold(s.T))
-			s.wantReserved(false)
 		})
 	}
-	fakeRW(t, func(s rwStage) { // and nobody else would tell the readers
-		h := s.heldByOther()
-		const writes = "ffffffff-0000-8000-8000-000000000000:2"
-		s.Do("SET", protocol.ReservationKey("x"), writes, "PX", "4500")
-		r := s.reader()
-		s.Do("ZADD", kit.LineKey("x"), fmt.Sprint(time.Now().UnixMicro()), protocol.WriterField(writes))
-		s.Do("HSET", kit.AsksKey("x"), protocol.WriterField(writes), "n 3000 9999999999999 0")
-		time.Sleep(time.Millisecond)
-		behind := s.reader()
-		released := s.release(h)
-		s.release(r.Within(s.T, released, 0))
-		s.release(behind.Within(s.T, released, 0))
+	fakeRW(t, func(s rwStage) { // readers do not make way for it
+		h := s.read()
+		dies(s, writes, "-8123456789012345")
+		alive, r := s.preferred(), s.reader()
+		dies(s, writes, "-8123456789012345")
+		kit.Fails(s.T, holdfast.ErrLocked)(s.rw().RLocker().TryLock(background))
+		s.wantLine(alive, r)
+		s.turns(h, alive, r)
+		h = s.read()
+		dies(s, writes, "-8123456789012345")
+		s.release(kit.Must(s.T)(s.rw().RLocker().TryLock(background)))
+		s.wantLine()
+		s.release(h)
 	})
 }
 

@@ -230,11 +230,11 @@ func TestHostileCountsAreBounded(t *testing.T) {
 	t.Run("renew", func(t *testing.T) {
 		name := kit.Fresh()
 		fill(name, "read")
-		command := []any{"EVAL", protocol.ReadScripts.Renew.Source(), 1000}
+		command := []any{"EVAL", protocol.RWScripts.Renew.Source(), 1000}
 		args := []any{"0", "", "PUBLISH"}
 		for range 1000 {
 			command = append(command, name)
-			args = append(args, "99f17b91-c6cc-889e-88f6-000000000000:1", "60000", "0", protocol.ReadPrefix(name))
+			args = append(args, "99f17b91-c6cc-889e-88f6-000000000000:1", "60000", "0")
 		}
 		kit.OK(t, bounded(t, "renew", func() error { return s.rdb.Do(background, append(command, args...)...).Err() }))
 	})
@@ -269,10 +269,7 @@ func TestHugeTextsAreBounded(t *testing.T) {
 			nil, call("permits leave", []any{"x", huge, protocol.ReservationKey("x")}, many(200_000, numbered)...),
 		},
 		"the owner of many read holds": {
-			[][]any{{"HSET", "x", "mode", "read", huge, "99999"}}, call("read renew", []any{"x"}, huge, "60000", "0", protocol.ReadPrefix("x")),
-		},
-		"what stands in front of the owner of many read holds": {
-			[][]any{{"HSET", "x", "mode", "read", "a:1", "99999"}}, call("read renew", []any{"x"}, "a:1", "60000", "0", huge),
+			[][]any{{"HSET", "x", "mode", "read", huge, "99999"}}, call("rw renew", []any{"x"}, huge, "60000", "0"),
 		},
 		"a call that has drained, among others of its time": {
 			[][]any{{"ZADD", calls, 5, huge}, append([]any{"ZADD", calls}, many(50_000, func(i int) []any { return []any{5, i} })...)},

@@ -106,7 +106,6 @@ func vandals(k *kit.Kind) (all []vandal) {
 			add("reads "+what+", of Redisson", false, command{"HSET", "NAME", "mode", "read", redissonsOwner, text})
 			add("mode "+what, true, command{"HSET", "NAME", "mode", text, strangersOwner, "1"})
 			add("mode "+what+" of one who writes", true, command{"HSET", "NAME", "mode", text, strangersOwner + ":write", "1"})
-			add("next "+what, false, command{"SET", next, text})
 		}
 		if k.Fenced {
 			add("token "+what, false, command{"SET", token, text})

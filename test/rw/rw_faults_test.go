@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/protocol"
 	"github.com/holdfast-go/holdfast/memdriver"
 	"github.com/holdfast-go/holdfast/test/kit"
 )
@@ -113,7 +112,7 @@ func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 					}
 					kit.Fails(s.T, context.DeadlineExceeded)(s.c.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx))
 					time.Sleep(4 * time.Second) // its sends' limits
-					s.WantReply("0", "EXISTS", protocol.ReservationKey("x"))
+					s.WantReply("0", "EXISTS", kit.LineKey("x"), kit.AsksKey("x"))
 					s.Unlock(r)
 				})
 			})
@@ -283,22 +282,28 @@ func TestKeysOfALockThatIsGone(t *testing.T) {
 	})
 }
 
-// A reservation that no writer renews is not asked about without a pause. One that somebody has
-// made live for ever, or for longer than any writer's, keeps nobody out.
-func TestReservationWithoutExpiry(t *testing.T) {
+// A reader that makes way for a writer does not ask without a pause. A writer in front that is not subscribed keeps no reader out, however
+// long its entry says that it lives.
+func TestWritersFirst_NobodyInFront(t *testing.T) {
 	fake(t, func(s *stage) {
 		sent := kit.Count(s.d)
 		r := s.read(s.other)
-		s.Do("SET", protocol.ReservationKey("x"), "nobody:1", "PX", "20000")
-		s.Unlock(s.Must(s.other.RLocker().TryLock(r.Context())), r) // who reads already makes way for nobody
+		other, _ := s.Client()
+		waits := kit.Waiting(s.T, other.NewRWMutex("x", holdfast.WritersFirst()), background)
+		s.Unlock(s.Must(s.other.RLocker().TryLock(r.Context()))) // a reader that nests makes way for nobody
 		kit.Fails(s.T, holdfast.ErrLocked)(s.m.RLock(background, holdfast.Wait(10*time.Second)))
 		if n := sent.Of("acquire"); n > 3+10 { // who stands in line asks every second
 			s.Errorf("asked %d times in 10 s", n)
 		}
-		for _, lives := range [][]string{nil, {"PX", "86400000"}} {
-			s.Do(append([]string{"SET", protocol.ReservationKey("x"), "nobody:1"}, lives...)...)
+		s.Unlock(r)
+		s.Unlock(<-waits)
+		r = s.read(s.other)
+		for _, lives := range []string{"9999999999999 0", "1 1", "else"} {
+			s.Do("ZADD", kit.LineKey("x"), "-1", "nobody:1:write")
+			s.Do("HSET", kit.AsksKey("x"), "nobody:1:write", "n 3000 "+lives)
 			s.Unlock(s.Must(s.m.RLocker().TryLock(background)))
+			s.WantReply("0", "EXISTS", kit.LineKey("x"))
 		}
-		s.Do("DEL", protocol.ReservationKey("x"))
+		s.Unlock(r)
 	})
 }

@@ -34,10 +34,13 @@ import (
 //   - who hears what. n+0 is the number n, and that it is to ask in 0 ms; told is what Redisson's are told; others are those who wait
 //     where Redisson's do.
 //
+// What others are told by a read-write lock stands behind them.
+//
 // What is empty, or left out at the end, is not checked; but if messages are asked for, there must be none besides.
 //
 // A name is an owner. Who begins with "deaf" does not hear of grants; "java" is a client of Redisson's. At a semaphore, one whose name
-// ends with a digit wants as many permits.
+// ends with a digit wants as many permits. At a read-write lock a name that ends with W is an owner that writes, the same one as without
+// the W, and "front" is one with WritersFirst.
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
@@ -46,7 +49,7 @@ var background = context.Background()
 // stage is a lock, and the server where those who wait for it stand in line.
 type stage struct {
 	t       *testing.T
-	kind    string // "lock", "fair" or "semaphore"
+	kind    string // "lock", "fair", "semaphore" or "rw"
 	name    string
 	driver  driver.Driver
 	server  *redistest.Server // nil: in memory, under fake time
@@ -66,6 +69,7 @@ type stage struct {
 // actor is an owner, or a set of permits, and its client.
 type actor struct {
 	name, owner string
+	seat        string // its field in the lock's hash, and its entry
 	lock        protocol.Lock
 	driver      driver.Driver
 	ids         []string // raw
@@ -126,6 +130,8 @@ func newStage(t *testing.T, kind, name string, permits int, d driver.Driver, do 
 	case "semaphore":
 		s.shared = protocol.SemaphoreChannel(name)
 		do("SET", name, strconv.Itoa(permits))
+	case "rw":
+		s.shared = protocol.RWChannel(name)
 	}
 	s.ears = d.Listen(func(e driver.Event) { s.events <- e })
 	t.Cleanup(s.ears.Close)
@@ -145,6 +151,11 @@ func (s *stage) actor(name string) *actor {
 		version = "4"
 	}
 	a := &actor{name: name, owner: fmt.Sprintf("%08d-0000-%s000-8000-000000000000:257", n, version), driver: s.driver}
+	owner, writes := strings.CutSuffix(name, "W")
+	if writes = writes && s.kind == "rw"; writes {
+		a.owner = s.actor(owner).owner
+	}
+	a.seat = a.owner
 	switch mutex := protocol.NewMutex(s.name); s.kind {
 	case "lock":
 		a.lock = mutex
@@ -156,22 +167,29 @@ func (s *stage) actor(name string) *actor {
 			a.ids = append(a.ids, fmt.Sprintf("%06d\x80-h\x00\x00\x00\x00\x00%c%c", n%1e6, 1+i/100, 1+i%100))
 		}
 		a.lock = protocol.PermitSet{Permits: protocol.Permits{Name: s.name}, IDs: a.ids}
+	case "rw":
+		a.lock = protocol.NewRead(s.name)
+		if writes {
+			lock := protocol.NewWrite(s.name)
+			lock.WritersFirst = strings.HasPrefix(name, "front")
+			a.lock, a.seat = lock, protocol.WriterField(a.owner)
+		}
 	}
-	if !strings.HasPrefix(name, "deaf") {
+	if !strings.HasPrefix(name, "deaf") && !writes {
 		s.listen(s.grants(a))
 	}
 	s.actors[name] = a
 	return a
 }
 
-// named are the names of owners.
-func (s *stage) named(owners ...string) []string {
+// named are the names of seats.
+func (s *stage) named(seats ...string) []string {
 	for _, a := range s.actors {
-		if i := slices.Index(owners, a.owner); i >= 0 {
-			owners[i] = a.name
+		if i := slices.Index(seats, a.seat); i >= 0 {
+			seats[i] = a.name
 		}
 	}
-	return owners
+	return seats
 }
 
 // grants is the channel where an actor's client listens.
@@ -183,6 +201,17 @@ func (s *stage) grants(a *actor) string {
 // pttl is for how long a key lives.
 func (s *stage) pttl(key string) time.Duration {
 	return time.Duration(kit.Number(s.do("PTTL", key))) * time.Millisecond
+}
+
+// lives is for how long a seat of a read-write lock holds it, which it does n times.
+func (s *stage) lives(seat string, n int) (longest time.Duration) {
+	if strings.HasSuffix(seat, protocol.WriterField("")) {
+		return s.pttl(s.name)
+	}
+	for i := range n {
+		longest = max(longest, s.pttl(protocol.ReadHoldKey(s.name, seat, i+1)))
+	}
+	return longest
 }
 
 func (s *stage) listen(channel string) {
@@ -413,6 +442,15 @@ func (s *stage) answers(what, want string, reply script.Reply) {
 // holders are those who hold the lock, or all of their permits, and for how long.
 func (s *stage) holders() map[string]time.Duration {
 	all := map[string]time.Duration{}
+	if s.kind == "rw" {
+		fields := strings.Fields(s.do("HGETALL", s.name))
+		for i := 0; i+1 < len(fields); i += 2 {
+			if fields[i] != "mode" {
+				all[strings.TrimSuffix(s.named(fields[i])[0]+"*"+fields[i+1], "*1")] = s.lives(fields[i], kit.Number(fields[i+1]))
+			}
+		}
+		return all
+	}
 	if s.kind != "semaphore" {
 		if holder, count, found := strings.Cut(s.do("HGETALL", s.name), " "); found {
 			all[strings.TrimSuffix(s.named(holder)[0]+"*"+count, "*1")] = s.pttl(s.name)
@@ -457,7 +495,9 @@ func (s *stage) holds(what, want string, reply script.Reply) {
 	}
 	if refused := reply.Code == script.Refused; refused && s.kind != "semaphore" && strings.Contains(what, " asks") {
 		holder, _, _ := strings.Cut(strings.TrimPrefix(want, "-"), " ")
-		s.wrong(what, "said to be held by", s.named(protocol.ReadRefusal(reply).Holder)[0], holder)
+		if found := protocol.ReadRefusal(reply).Holder; s.kind != "rw" || found != "" { // a reader may make way for a writer that waits
+			s.wrong(what, "said to be held by", s.named(found)[0], strings.TrimSuffix(holder, "W"))
+		}
 	}
 	if heard, granted := protocol.ReadHeard(reply); reply.Code == script.Done && s.kind == "lock" && strings.Contains(what, " releases") {
 		if granted != (want != "-") || granted && heard > 0 {
@@ -481,7 +521,7 @@ func (s *stage) stands(what, want string, reply script.Reply) {
 			continue
 		}
 		asks++
-		if got := s.do("HGET", key, a.owner); !strings.HasPrefix(got, a.ask) {
+		if got := s.do("HGET", key, a.seat); !strings.HasPrefix(got, a.ask) {
 			s.wrong(what, "ask of "+name, got, a.ask)
 		}
 		if s.kind == "semaphore" {
@@ -522,7 +562,7 @@ func (s *stage) heard() string {
 	s.hear(driver.Event{Kind: driver.Message, Channel: over, Payload: "over"})
 	var all []string
 	for _, a := range s.actors {
-		if said := s.said[s.grants(a)]; said != nil {
+		if said := s.said[s.grants(a)]; said != nil && (s.kind != "rw" || a.seat == a.owner) { // both sides have one client
 			var words []string
 			for _, payload := range said {
 				words = append(words, spoken(payload))
@@ -537,8 +577,12 @@ func (s *stage) heard() string {
 	if said := s.said[s.shared]; said != nil {
 		all = append(all, "others")
 		payload := protocol.Released
-		if s.kind == "semaphore" {
+		switch s.kind {
+		case "semaphore":
 			payload = s.do("GET", s.name)
+		case "rw":
+			all[len(all)-1] += ":" + strings.Join(said, ",")
+			payload = strings.Join(said, ",")
 		}
 		s.wrong("others", "hear", strings.Join(said, ","), payload)
 	}

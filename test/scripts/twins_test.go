@@ -2,6 +2,7 @@ package scripts
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
 	"slices"
 	"strconv"
@@ -24,8 +25,9 @@ type twins struct {
 	t      *testing.T
 	rnd    *rand.Rand
 	sides  [2]*stage
-	fair   bool // they are fair locks
 	fenced bool
+	actors []string // those of the kind, of which the first are ours
+	ours   int
 	others bool // an unlisted waiter is subscribed
 	steps  []string
 	began  int64 // by the server's clock, ms; 0 under fake time, where all is exact
@@ -53,15 +55,19 @@ func withoutPrologue(t *testing.T, r script.Request) script.Request {
 	return r
 }
 
-// TestPrologues: with its prologue a script does the same as without. Random sequences are played on plain and fair locks, fenced or not, in
-// memory and on a real server.
+// TestPrologues: with its prologue a script does the same as without. Random sequences are played on plain and on fenced locks, in memory
+// and on a real server.
 func TestPrologues(t *testing.T) {
-	kinds := []twins{{}, {fenced: true}, {fair: true}, {fair: true, fenced: true}}
-	for _, kind := range kinds {
-		t.Run(kind.String()+", in memory", func(t *testing.T) {
+	type lock struct {
+		kind   string
+		fenced bool
+	}
+	locks := []lock{{"lock", false}, {"lock", true}, {"rw", false}, {"rw", true}}
+	for _, l := range locks {
+		t.Run(fmt.Sprintf("%s in memory, fenced %v", l.kind, l.fenced), func(t *testing.T) {
 			kit.Fake(t, func(t *testing.T, w *kit.World) {
 				for seed := range int64(60) {
-					kind.play(t, seed, 80, nil, w.Server.Driver(), w.Do)
+					play(t, seed, l.kind, l.fenced, 80, nil, w.Server.Driver(), w.Do)
 					w.Do("FLUSHALL")
 				}
 			})
@@ -71,10 +77,10 @@ func TestPrologues(t *testing.T) {
 	server := redistest.Start(t)
 	do := kit.Direct(t, server)
 	d := kit.GoRedis("twins", redis.UniversalOptions{Addrs: []string{server.Addr()}}, nil).Open(t)
-	for _, kind := range kinds {
-		t.Run(kind.String(), func(t *testing.T) {
+	for _, l := range locks {
+		t.Run(fmt.Sprintf("%s, fenced %v", l.kind, l.fenced), func(t *testing.T) {
 			for seed := range int64(20) {
-				kind.play(t, seed, 40, server, d, func(args ...string) string {
+				play(t, seed, l.kind, l.fenced, 40, server, d, func(args ...string) string {
 					t.Helper()
 					return strings.Join(do(t, "", args...), " ")
 				})
@@ -83,28 +89,24 @@ func TestPrologues(t *testing.T) {
 	}
 }
 
-func (w *twins) String() string {
-	name := map[bool]string{false: "mutex", true: "fair"}[w.fair]
-	if w.fenced {
-		name += ", fenced"
-	}
-	return name
-}
-
-// play plays one sequence with locks of a kind, until the twins differ.
-func (w twins) play(t *testing.T, seed int64, steps int, server *redistest.Server, d driver.Driver, do func(...string) string) {
+// play plays one sequence, until the twins differ.
+func play(
+	t *testing.T, seed int64, kind string, fenced bool, steps int, server *redistest.Server, d driver.Driver, do func(...string) string,
+) {
 	t.Helper()
-	w.t, w.rnd, w.others = t, rand.New(rand.NewSource(seed)), seed%3 == 0 && !w.fair
-	kind := map[bool]string{false: "lock", true: "fair"}[w.fair]
+	w := &twins{t: t, rnd: rand.New(rand.NewSource(seed)), fenced: fenced, actors: actors[kind], others: seed%3 == 0}
+	w.ours = slices.IndexFunc(w.actors, func(name string) bool { return strings.HasPrefix(name, "java") })
 	for i := range w.sides {
 		s := newStage(t, kind, kit.Fresh(), 0, d, do)
 		defer s.ears.Close()
 		s.server = server
-		for _, name := range append(slices.Clone(actors), javas...) {
+		for _, name := range w.actors {
 			s.actor(name)
 		}
 		nobody := s.actor("nobody")
 		nobody.owner = strings.Replace(nobody.owner, ":257", ":-3", 1)
+		nobody.seat = nobody.owner
+		s.actor("nobodyW")
 		if w.others {
 			s.listen(s.shared)
 		}
@@ -123,11 +125,11 @@ func (w twins) play(t *testing.T, seed int64, steps int, server *redistest.Serve
 	}
 }
 
-// actors are the owners. The client of deaf is not subscribed to grants; java is a Redisson client.
-var actors = []string{"a", "b", "c", "d", "deaf", "java"}
-
-// javas are the Redisson clients that wait for a fair lock.
-var javas = []string{"java", "java2"}
+// actors are those of each kind. The client of deaf is not subscribed to grants; the last are Redisson's.
+var actors = map[string][]string{
+	"lock": {"a", "b", "c", "d", "deaf", "java"},
+	"rw":   {"a", "aW", "b", "bW", "c", "cW", "front", "frontW", "deaf", "deafW", "java", "javaW"},
+}
 
 // late reports whether a sequence on a real server has taken so long that a key may have expired for one twin alone.
 func (w *twins) late() bool { return w.began > 0 && time.Now().UnixMilli()-w.began > 2000 }
@@ -135,17 +137,28 @@ func (w *twins) late() bool { return w.began > 0 && time.Now().UnixMilli()-w.beg
 // count returns an actor's count.
 func (w *twins) count(name string) int {
 	s := w.sides[0]
-	n, _ := strconv.Atoi(s.do("HGET", s.name, s.actor(name).owner))
+	n, _ := strconv.Atoi(s.do("HGET", s.name, s.actor(name).seat))
 	return n
 }
 
-// holder returns the name of the actor that holds the lock; empty if none does.
+// holder returns the name of an actor that holds the lock; empty if none does.
 func (w *twins) holder() string {
-	s := w.sides[0]
-	if holder, _, found := strings.Cut(s.do("HGETALL", s.name), " "); found {
-		return s.named(holder)[0]
+	all := slices.Sorted(maps.Keys(w.sides[0].holders()))
+	if len(all) == 0 {
+		return ""
 	}
-	return ""
+	holder, _, _ := strings.Cut(all[w.rnd.Intn(len(all))], "*")
+	return holder
+}
+
+// other returns another actor for the same side of the lock.
+func (w *twins) other(who string) string {
+	for {
+		other := w.actors[w.rnd.Intn(len(w.actors))]
+		if other != who && strings.HasSuffix(other, "W") == strings.HasSuffix(who, "W") {
+			return other
+		}
+	}
 }
 
 // step changes both, and returns their difference; empty if there is none.
@@ -155,11 +168,12 @@ func (w *twins) step() string {
 	} else if w.others { // a real server's clock decides whether it yields to them: it might for one twin alone
 		w.do("SET", "TURN", fmt.Sprintf("%d %d", time.Hour.Milliseconds(), time.Now().UnixMilli()))
 	}
-	who := actors[w.rnd.Intn(5)]
+	who := w.actors[w.rnd.Intn(w.ours)]
 	count, holder := w.count(who), w.holder()
 	switch k := w.rnd.Intn(100); {
 	case k < 45:
-		a := protocol.Acquire{From: count, To: count + 1, Lease: []time.Duration{10 * time.Second, 30 * time.Second, time.Minute}[w.rnd.Intn(3)], Token: w.fenced}
+		a := protocol.Acquire{From: count, To: count + 1, Lease: []time.Duration{10 * time.Second, 30 * time.Second, 55 * time.Second}[w.rnd.Intn(3)], Token: w.fenced}
+		a.Writes = w.sides[0].actors[who+"W"] != nil && (w.count(who+"W") > 0 || w.rnd.Intn(12) == 0)
 		if w.rnd.Intn(8) == 0 {
 			a.From = w.rnd.Intn(3)
 			a.To = a.From + 1
@@ -171,7 +185,6 @@ func (w *twins) step() string {
 			w.n++
 			a.Number, a.Scattered = number(fmt.Sprintf("n%d", w.n)), w.rnd.Intn(6) == 0
 		}
-		a.Waiting = a.Number != "" || a.From == 0 && w.fair && w.rnd.Intn(2) == 0
 		return w.ask(fmt.Sprintf("%s acquires %+v", who, a), func(s *stage) script.Request {
 			a.Owner = s.actor(who).owner
 			return s.actor(who).lock.Acquire(a)
@@ -199,19 +212,26 @@ func (w *twins) step() string {
 	case k < 76:
 		return w.ask(who+" leaves", func(s *stage) script.Request { return s.actor(who).lock.Leave(s.actor(who).owner) })
 	case k < 79:
-		names := []string{actors[w.rnd.Intn(len(actors))], actors[w.rnd.Intn(len(actors))]}
-		if w.fair { // of which one at most is seen
-			names[1] = names[0]
+		if holder != "" && w.rnd.Intn(2) == 0 {
+			who = holder
 		}
-		return w.ask(fmt.Sprint("forced ", names), func(s *stage) script.Request {
-			return s.actor(who).lock.Force([]string{s.actor(names[0]).owner, s.actor(names[1]).owner})
+		names, crowd := []string{w.other(who), w.other(who)}, w.rnd.Intn(4) == 0 && !strings.HasSuffix(who, "W")
+		if w.rnd.Intn(2) == 0 {
+			names[0] = who
+		}
+		return w.ask(fmt.Sprint("forced ", names, crowd), func(s *stage) script.Request {
+			owners := []string{s.actor(names[0]).owner, s.actor(names[1]).owner}
+			if crowd && s.kind == "rw" {
+				owners = append(owners, protocol.Everybody)
+			}
+			return s.actor(who).lock.Force(owners)
 		})
 	case k < 83:
-		from := actors[w.rnd.Intn(len(actors))]
-		if holder != "" && w.rnd.Intn(3) > 0 {
+		from := w.other(who)
+		if holder != "" && holder != who && w.rnd.Intn(3) > 0 && strings.HasSuffix(who, "W") == strings.HasSuffix(holder, "W") {
 			from = holder
 		}
-		a := protocol.Acquire{To: 1, Lease: 20 * time.Second, Token: w.fenced}
+		a := protocol.Acquire{To: 1, Lease: 25 * time.Second, Token: w.fenced}
 		return w.ask(fmt.Sprint(who, " adopts from ", from), func(s *stage) script.Request {
 			a.Owner = s.actor(who).owner
 			return s.actor(who).lock.Adopt(a, s.actor(from).owner)
@@ -219,6 +239,9 @@ func (w *twins) step() string {
 	case k < 86:
 		if holder != "" {
 			who, count = holder, w.count(holder)
+		}
+		if s := w.sides[0]; s.kind == "rw" && !strings.HasSuffix(who, "W") {
+			return "" // nothing keeps readers out for a reader
 		}
 		return w.ask(who+" retains", func(s *stage) script.Request {
 			return s.actor(who).lock.Retain(s.actor(who).owner, max(1, count-w.rnd.Intn(2)), s.actor("nobody").owner, 5*time.Second)
@@ -228,61 +251,50 @@ func (w *twins) step() string {
 		return w.ask(who+" renews "+ttl.String(), func(s *stage) script.Request { return s.actor(who).lock.Renew(s.actor(who).owner, count, ttl) })
 	case k < 91:
 		return w.ask("inspects", func(s *stage) script.Request { return s.actor(who).lock.Inspect() })
+	case k < 92 && w.sides[0].kind == "rw" && !strings.HasSuffix(holder, "W") && holder != "":
+		w.steps = append(w.steps, "the read hold of "+holder+" expires")
+		w.do("DEL", "@"+holder+":rwlock_timeout:1")
 	case k < 94:
 		w.steps = append(w.steps, "the lock expires")
 		w.do("DEL", "LOCK")
 	case k < 96 && w.began == 0:
 		w.steps = append(w.steps, "time passes")
 		time.Sleep(time.Duration(w.rnd.Intn(6)) * time.Second)
-	case w.fair && w.rnd.Intn(3) > 0:
-		w.queues(javas[w.rnd.Intn(len(javas))], holder)
 	case holder == "":
-		w.takes("java")
-	case holder == "java":
+		w.foreign()
+	case strings.HasPrefix(holder, "java"):
 		w.steps = append(w.steps, "java releases it")
 		w.do("DEL", "LOCK")
 	}
 	return ""
 }
 
-// takes makes a Redisson client take the lock, and leave the queue if that is a fair lock's.
-func (w *twins) takes(java string) {
+// foreign lets a Redisson client take the lock, which is free.
+func (w *twins) foreign() {
+	java := w.actors[w.ours+w.rnd.Intn(len(w.actors)-w.ours)]
 	w.steps = append(w.steps, java+" takes it")
 	w.do("HSET", "LOCK", "@"+java, "1")
-	w.do("PEXPIRE", "LOCK", "30000")
-	if w.fair {
-		w.do("LREM", "LINE", "0", "@"+java)
-		w.do("ZREM", "TIMES", "@"+java)
-	}
-}
-
-// queues makes a Redisson client join the queue of a fair lock; or take the lock as its first, or else leave.
-func (w *twins) queues(java, holder string) {
-	s := w.sides[0]
-	queue := s.named(strings.Fields(s.do("LRANGE", s.keys["LINE"], "0", "-1"))...)
 	switch {
-	case holder == java:
-	case !slices.Contains(queue, java):
-		wait := []int64{2_000, 20_000, 300_000}[w.rnd.Intn(3)]
-		w.steps = append(w.steps, fmt.Sprint(java, " joins the queue for ", wait))
-		w.do("RPUSH", "LINE", "@"+java)
-		w.do("ZADD", "TIMES", strconv.FormatInt(time.Now().UnixMilli()+wait, 10), "@"+java)
-	case holder == "" && queue[0] == java:
-		w.takes(java)
-	default:
-		w.steps = append(w.steps, java+" leaves the queue")
-		w.do("LREM", "LINE", "0", "@"+java)
-		w.do("ZREM", "TIMES", "@"+java)
+	case strings.HasSuffix(java, "W"):
+		w.do("HSET", "LOCK", "mode", "write")
+	case w.sides[0].kind == "rw":
+		w.do("HSET", "LOCK", "mode", "read")
+		w.do("SET", "@java:rwlock_timeout:1", "1", "PX", "30000")
 	}
+	w.do("PEXPIRE", "LOCK", "30000")
 }
 
-// do sends a command for both: LOCK, TURN, LINE and TIMES are their keys, @a is an owner.
+// do sends a command for both: LOCK and TURN are their keys, @a is a seat, and @a:rwlock_timeout:1 the key of its read hold.
 func (w *twins) do(args ...string) {
 	for _, s := range w.sides {
 		words := slices.Clone(args)
 		for i, word := range words {
 			if name, found := strings.CutPrefix(word, "@"); found {
-				words[i] = s.actor(name).owner
+				name, reads := strings.CutSuffix(name, ":rwlock_timeout:1")
+				words[i] = s.actor(name).seat
+				if reads {
+					words[i] = protocol.ReadHoldKey(s.name, s.actor(name).owner, 1)
+				}
 			} else if key := s.keys[word]; key != "" {
 				words[i] = key
 			}
@@ -323,8 +335,6 @@ func (w *twins) said(s *stage, operation string, reply script.Reply) string {
 			found.Retry, found.TTL = 0, of(found.TTL)
 		}
 		return fmt.Sprintf("refused %+v", found)
-	case reply.Code == script.Done && operation == "release" && w.fair: // nothing else of it is read
-		return "released " + reply.Untold()
 	case reply.Code == script.Done && operation == "release":
 		heard, granted := protocol.ReadHeard(reply)
 		return fmt.Sprint("released ", heard, granted, reply.Untold())
@@ -348,9 +358,10 @@ func (w *twins) said(s *stage, operation string, reply script.Reply) string {
 	return fmt.Sprint(operation, " ", reply.Code, reply.Rest)
 }
 
-// of returns the lease with this rest on a real server, where less than two seconds have passed.
+// of returns the lease with this rest on a real server, where less than two seconds have passed. No lease is half of another one: see
+// others in rw.lua.
 func of(left time.Duration) time.Duration {
-	leases := []time.Duration{0, 3 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute}
+	leases := []time.Duration{0, 3 * time.Second, 5 * time.Second, 10 * time.Second, 25 * time.Second, 30 * time.Second, 45 * time.Second, 55 * time.Second}
 	i, _ := slices.BinarySearch(leases, left)
 	return leases[min(i, len(leases)-1)]
 }
@@ -358,26 +369,18 @@ func of(left time.Duration) time.Duration {
 // state returns the lock's keys.
 func (w *twins) state(s *stage) string {
 	holders := s.holders()
-	beats := protocol.FairHeartbeatsKey(s.name)
-	command := "ZRANGE"
-	if w.fair {
-		command = "LRANGE"
-	}
-	waiters := s.named(strings.Fields(s.do(command, s.keys["LINE"], "0", "-1"))...)
+	waiters := s.named(strings.Fields(s.do("ZRANGE", s.keys["LINE"], "0", "-1"))...)
 	asks := s.do("HGETALL", s.keys["ASKS"])
-	scores := s.do("ZRANGE", s.keys["TIMES"], "0", "-1", "WITHSCORES") + s.do("ZRANGE", beats, "0", "-1", "WITHSCORES")
 	for _, a := range s.actors {
-		asks = strings.ReplaceAll(asks, a.owner, a.name)
-		scores = strings.ReplaceAll(scores, a.owner, a.name)
+		asks = strings.ReplaceAll(asks, a.seat+" ", a.name+" ")
 	}
 	if w.began == 0 {
 		return fmt.Sprint(
-			holders, waiters, asks, scores, s.do("GET", s.keys["TURN"]), s.do("GET", protocol.TokenKey(s.name)),
-			s.pttl(s.keys["LINE"]), s.pttl(s.keys["ASKS"]), s.pttl(s.keys["TIMES"]), s.pttl(beats),
+			s.do("HGET", s.name, "mode"), s.pttl(s.name), holders, waiters, asks, s.do("GET", s.keys["TURN"]), s.do("GET", protocol.TokenKey(s.name)), s.pttl(s.keys["LINE"]), s.pttl(s.keys["ASKS"]),
 		)
 	}
 	for name, lives := range holders {
 		holders[name] = of(lives)
 	}
-	return fmt.Sprint(holders, waiters, len(strings.Fields(asks)), len(strings.Fields(scores)), s.do("EXISTS", protocol.TokenKey(s.name)))
+	return fmt.Sprint(holders, waiters, len(strings.Fields(asks)), s.do("EXISTS", protocol.TokenKey(s.name)))
 }

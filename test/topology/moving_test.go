@@ -37,7 +37,7 @@ func TestMovingSlot(t *testing.T) {
 	duringMoves(t, func(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
 		for what, test := range map[string]func(t *testing.T, s *redistest.Cluster, p *kit.Platform){
 			"KeepsHolds": movingHolds, "KeepsWaitersWaiting": movingWaiters, "KeepsReaders": movingReaders,
-			"KeepsWritersOut": movingReservation, "FairAsks": movingAsks,
+			"KeepsWritersOut": movingWriter, "FairAsks": movingAsks,
 		} {
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()
@@ -118,17 +118,18 @@ func movingReaders(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
 	kit.Unlock(t, stays)
 }
 
-// A writer asks whose reservation has been moved with the lock, and a reader's key
+// A writer asks whose place in front has been moved with the lock, and a reader's key
 // has not. It is not let in.
-func movingReservation(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
+func movingWriter(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
 	const name = "{writers}:rw"
 	l := p.Client(t).NewRWMutex(name, holdfast.WritersFirst())
 	reading := kit.Must(t)(l.RLocker().Lock(background))
 	next := waits(l)
-	awaitKey(t, s, name, "holdfast_next:"+name)
+	awaitKey(t, s, name, protocol.LineKey(name))
 	m := s.BeginMove(t, name)
 	m.Key(t, name)
-	m.Key(t, "holdfast_next:"+name)
+	m.Key(t, protocol.LineKey(name))
+	m.Key(t, protocol.AsksKey(name))
 	time.Sleep(4 * time.Second) // it asks every 3 s
 	if len(next) > 0 {
 		t.Fatal("a writer beside a reader")

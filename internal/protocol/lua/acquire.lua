@@ -7,8 +7,9 @@
 -- ARGV[6]   the count before
 -- ARGV[7]   the count after
 -- ARGV[8]   the time to live of KEYS[2], ms; 0: none; empty: no token. This argument and the next two may be left out
--- ARGV[9]   'ID GRANT SCATTERED' adds an entry to the waitlist if the seat is refused: see REQUESTS in waitlist.lua. 'unlisted' says that
---           the caller waits without an entry, and may use a yield window. Others may not
+-- ARGV[9]   'ID GRANT SCATTERED' adds an entry to the waitlist if the seat is refused: see REQUESTS in waitlist.lua. A + behind it
+--           gives the entry a place in front of all others. 'unlisted' says that the caller waits without an entry, and may use a yield
+--           window. Others may not
 -- ARGV[10]  what the caller wants, as the kind writes it
 --
 -- now               done
@@ -34,7 +35,7 @@ if some ~= 0 or ARGV[6] ~= '0' then
     return {-2, at, have}
   elseif changed and have ~= from then -- the request is late: its owner has nested since
     local pttl = redis.call('PTTL', KEYS[1])
-    return {0, at, pttl, seat, pttl, -1, 0, 0}
+    return {0, at, pttl, string.match(seat, '^[^:]*:?[^:]*'), pttl, -1, 0, 0}
   elseif have == 0 or changed and ARGV[10] then
     -- from kind: room, size
     local what = ARGV[10] or ''
@@ -59,7 +60,7 @@ if some ~= 0 or ARGV[6] ~= '0' then
     if not mine and (full and not joins or not need or need > left) then
       -- from waitlist: refusal
       return refusal(usable, holder, hint, seat, ARGV[9] or '', what)
-    elseif usable and not mine then -- an entry that is left behind would be granted the lock again
+    elseif usable and not mine and not (joins and some == 1) then -- an entry that is left behind would be granted the lock again
       -- from waitlist: remove_entry
       remove_entry(seat)
     end

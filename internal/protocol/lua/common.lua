@@ -32,20 +32,6 @@ local function publish(payload, channel)
   return 0
 end
 
--- announced is true if ARGV[4] has been published here, as publish does it but without
--- a function, for scripts that announce nothing else. refused is why Redis refused it,
--- or nil; heard is how many of this server's subscribers it has reached.
-local announced, refused, heard = ARGV[2] ~= '', nil, nil
-if announced then
-  heard = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
-  refused = type(heard) == 'table' and heard.err or nil
-end
-
--- held says how often the owner holds the lock, in the text of the wire.
-local function held(key, owner)
-  return redis.call('HGET', key, owner) or '0'
-end
-
 -- has_placeholder says whether MinHold keeps the lock: the owner is a placeholder. The waiter that was told how long may be the one
 -- that leaves.
 local function has_placeholder()
@@ -53,20 +39,6 @@ local function has_placeholder()
     if string.find(field, ':-', 1, true) then
       return true
     end
-  end
-end
-
--- nothing_to_retain is the reply if the owner does not hold the lock ARGV[6] times at
--- most, or if nobody has it for a while already; nil if there is something to do.
--- from common: held
-local function nothing_to_retain(owner, nobody)
-  local count = tonumber(held(KEYS[1], owner))
-  if held(KEYS[1], nobody) ~= '0' then
-    return at
-  elseif count == 0 then
-    return {0, at}
-  elseif count > tonumber(ARGV[6]) then
-    return {-2, at, count}
   end
 end
 

@@ -15,4 +15,4 @@ local all, wrong = holders()
 if wrong then
   return wrong
 end
-return {1, at, lives(), token, all, entries()}
+return {1, at, all[1] and lives() or -2, token, all, entries()}

@@ -13,7 +13,7 @@
 -- from waitlist: remove_entry
 -- from kind: count, drop, idle
 local listed, held = remove_entry(ARGV[5]), count(ARGV[5]) == 1
-local free = held and drop(ARGV[5], 1) or idle()
+local free = held and drop({[ARGV[5]] = 1}) or idle()
 if free > 0 then
   -- from waitlist: busy
   if busy then

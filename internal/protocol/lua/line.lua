@@ -1,7 +1,7 @@
--- Pieces for scripts that know of the line: those who wait for a read-write lock, or for permits, in the order in which
--- they came. Kinds whose operations are shared have waitlist.lua in its place. A paragraph is a piece.
+-- Pieces for scripts that know of the line: those who wait for permits, in the order in which they came.
+-- Kinds whose operations are shared have waitlist.lua in its place. A paragraph is a piece.
 --
--- LINE  a sorted set of owners, by when they came, us; of a read-write lock, of the fields that they will have
+-- LINE  a sorted set of owners, by when they came, us
 -- ASKS  a hash of what each has asked last: 'NUMBER GRANT UNTIL SCATTERED'. NUMBER is random, and anew
 --       with each ask. A grant lasts for GRANT ms. UNTIL is until when the owner is believed to wait, ms.
 --       SCATTERED is 1 on a cluster, where those who listen may do so at any node unless messages are sharded.
@@ -129,24 +129,6 @@ local function leave_turn(standing)
   return left - at
 end
 
--- left_to says whether the lock, which is free, is left to others, who listen on this channel: for how many ms who is to
--- stand in line shall wait then; nil if it is not. Who is not to stand there is one of the others: it returns true
--- behind that, and the turn is over.
--- from line: turn, set_turn, listeners
-local function left_to(channel, stands)
-  local _, left = turn()
-  if at >= left then
-    return nil
-  elseif listeners(channel) == 0 then -- whom it was left to has had it, or has gone
-    redis.pcall('DEL', TURN)
-  elseif stands then
-    return (left - at + 1) / 2 -- they may have had it before it ends
-  else
-    set_turn(0, at) -- or the next release would be theirs again
-    return nil, true
-  end
-end
-
 -- take_place has me keep its place in line, or take the last one. It returns the place, from 0 on, nil if Redis does not
 -- take it; 1 if it is new, else 0; and every how many ms to ask there.
 -- from line: LINE, FIRST
@@ -174,35 +156,4 @@ end
 local function step_out(me, ...)
   redis.pcall('HDEL', ASKS, me, ...)
   return redis.pcall('ZREM', LINE, me) == 1
-end
-
--- refuse is the reply to me: {0, now, pttl, holder}. Without a holder pttl is -2, and hint is when the lock may be had, ms.
--- If me stands in line then, behind it come hint, which is when to ask again at the latest; the place; 1 if that is new;
--- and 1 if me listens where Redisson does as well, since one of Redisson's is about to release the lock.
--- from common: ours
--- from line: FIRST, turn, set_turn, take_place, note_ask
-local function refuse(lined, holder, hint, me, number, lease, scattered)
-  local theirs = holder and not ours(holder)
-  if lined and theirs and turn() > 0 then -- it was left to them, and they have taken it
-    set_turn(0, at)
-  end
-  local pttl = hint and -2 or redis.call('PTTL', KEYS[1])
-  local reply = {0, at, pttl, holder or ''}
-  local place, new, often
-  if lined and number then
-    place, new, often = take_place(me)
-  end
-  if place then
-    if place < FIRST and pttl >= 0 then
-      hint = pttl + place * 50
-    elseif new == 1 and not hint then
-      hint = us % often -- so that they do not ask together
-    end
-    hint = math.min(hint or often, often)
-    if note_ask(me, place, often, number, lease, scattered) then -- else nobody could be told
-      reply[6], reply[7], reply[8] = place, new, theirs and place < FIRST and 1 or 0
-    end
-  end
-  reply[5] = hint
-  return reply
 end

@@ -70,8 +70,9 @@ local function keep(seat, have, to)
   redis.call('HSET', KEYS[1], seat, to)
 end
 
--- drop releases the lock of a seat, and returns the room that this makes.
-local function drop(seat, have)
+-- drop releases the lock of seats, which are given with their counts. It returns the room that this makes for waiters; and if that is 0,
+-- whether to publish the release message all the same, because the lock may end earlier than waiters were told.
+local function drop(seats)
   redis.call('DEL', KEYS[1])
   return 1
 end
@@ -105,6 +106,14 @@ local function announce(left)
   return publish(ARGV[4])
 end
 
+-- received is the number of receivers of the release message, which is published here: as announce does it, but without a function.
+-- failed is the error if Redis refuses it, or nil.
+local received, failed = 0, nil
+if ARGV[2] ~= '' then
+  received = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
+  failed = type(received) == 'table' and received.err or nil
+end
+
 -- lives returns the time to live of the lock, ms.
 local function lives()
   return redis.call('PTTL', KEYS[1])
@@ -116,8 +125,8 @@ local function is_foreign(holder)
   return holder and not ours(holder)
 end
 
--- stay extends a lock that a seat holds, and returns its count; a ttl of 0 changes nothing. A key that another program has overwritten is
--- not held, and must not fail the other renewals of the call.
+-- stay extends a lock that a seat holds; a ttl of 0 changes nothing. It returns the seat's count, and the number of the lock's further
+-- keys in the call, or nil. A key that another program has overwritten is not held, and must not fail the other renewals of the call.
 -- from common: raise
 local function stay(key, seat, ttl, what)
   local found = redis.pcall('HGET', key, seat)

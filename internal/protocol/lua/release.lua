@@ -31,7 +31,15 @@ if not free then
     return at
   end
   -- from kind: drop
-  free = drop(ARGV[5], have)
+  local hurry
+  free, hurry = drop({[ARGV[5]] = have})
+  if free == 0 then
+    -- from kind: announce
+    if hurry then
+      announce(0)
+    end
+    return untold and {1, at, 0, 0, untold} or at
+  end
 end
 -- from waitlist: busy
 if busy then
@@ -39,9 +47,9 @@ if busy then
   local received, granted = offer(free, ARGV[8] or 0)
   return {1, at, received, granted, untold}
 end
--- from common: announced, refused
-if usable and announced and not refused and heard - (ARGV[8] or 0) > 0 then
+-- from kind: received, failed, SHARE
+if usable and free >= SHARE and not failed and received - (ARGV[8] or 0) > 0 then
   -- from waitlist: maybe_yield
   maybe_yield(0)
 end
-return refused and {1, at, 0, 0, refused} or ARGV[8] and {1, at, heard - ARGV[8], 0} or at
+return failed and {1, at, 0, 0, failed} or ARGV[8] and {1, at, received - ARGV[8], 0} or at

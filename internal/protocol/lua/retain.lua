@@ -1,4 +1,5 @@
--- retain: replaces the owner by a placeholder, which keeps the lock from all waiters for a while.
+-- retain: replaces the owner by a placeholder, which keeps the lock from all waiters for a while. A writer that goes on reading is
+-- not replaced: other readers are let in beside it.
 --
 -- KEYS[1]  the lock
 -- ARGV[4]  the payload: it makes waiters read the new time to live
@@ -13,8 +14,8 @@
 -- {-2, now, count}  the count differs; nothing was done
 
 -- from common: publish, even_if_full
--- from waitlist: send_retry
--- from kind: count, replaceable, replace, announce
+-- from waitlist: send_retry, grant_room
+-- from kind: count, replaceable, replace, drop, announce
 local have = count(ARGV[5])
 if count(ARGV[7]) > 0 then
   return at
@@ -24,11 +25,15 @@ elseif have > ARGV[6] + 0 then
   return {-2, at, have}
 end
 local wrong = replaceable(ARGV[5])
-if wrong then
+if wrong and wrong.err then
   return wrong
 end
 even_if_full('HDEL', KEYS[1])
 announce(0)
-replace(ARGV[5], ARGV[7], ARGV[8], 0)
-send_retry(0)
+if wrong then
+  grant_room((drop({[ARGV[5]] = have})))
+else
+  replace(ARGV[5], ARGV[7], ARGV[8], 0)
+  send_retry(0)
+end
 return {1, at, untold}

@@ -1,147 +1,151 @@
--- Pieces for the read-write lock. The lock is a hash:
+-- The read-write lock: a hash at KEYS[1], which lives at least as long as the longest hold:
 --
 -- mode         read or write
--- owner        how often the owner reads
--- owner:write  how often it writes
+-- owner        the owner's count of read holds
+-- owner:write  its count of write holds
 --
--- and each of an owner's read holds has a key of its own beside it, which lives
--- as long as that hold does: an owner of ours reads for as long as one of its keys
--- lives, whatever the hash says. The hash lives at least as long as the longest of
--- all holds.
+-- and a key for each read hold, which lives as long as that hold. A seat is a field of the hash: an owner that reads, or owner:write. The
+-- lock has room for ALL; a reader needs 1 of it, a writer ALL. So a release lets in the writer that is first in the waitlist, or all readers
+-- before the next writer.
 --
--- Of Redisson's owners that is not certain: its version 3 renews these keys for one
--- lock of several only, and the hash for all. So an owner of its, whose keys are
--- gone, is believed to read until the hash ends. If only such ones are left, the
--- hash lives for as long as it takes them to renew it.
+-- An owner of ours reads as long as one of its keys lives, whatever the hash says. Of a Redisson owner that is not certain: version 3 renews
+-- these keys for only one of several locks, and the hash for all. So a Redisson owner whose keys are gone is taken for a reader until the
+-- hash ends. If only such readers are left, the hash lives for as long as Redisson takes to renew it.
 --
--- An owner's keys are declared by its own calls. Those of others are not known
--- beforehand; they are built here, with the lock's tag, so they are in its slot.
+-- An owner's calls declare its keys, which begin at KEYS[2]. The keys of other readers are built here, with the lock's hash tag, so they
+-- are in its slot. While a cluster moves that slot, a script finds keys missing that are on the other node. So a read hold's key is taken
+-- for gone only if a command of several keys does not fail.
 --
--- While a cluster moves that slot, some of its keys are on the one node and some on
--- the other, and a script sees what is on the other as missing. So a read hold's key
--- is believed to be gone only if a command of several keys does not fail.
---
--- Those who wait stand in line, see line.lua, as the field that they will have in the hash: so a script knows the
--- side. Of each process and side it is the head of the queue.
---
---             the lock is free          readers hold it           a writer holds it
---   reads     the first in line before  joins, past the line      stands in line
---   writes    the first in line before  stands in line            stands in line
---
--- "Free" is what nobody holds in fact, whatever the hash says; who finds that out lets those in line in first. A
--- release that makes it free lets in the writer that is first, or all readers before the next writer: see admit.
--- One that leaves readers lets in nobody, and one that makes a writer a reader lets in the readers before the next
--- writer. While a writer has reserved the lock no reader is let in: that writer has it before those readers who
--- stand before it.
---
--- An owner asks for one side at a time, and for none that it would wait for itself to leave. So nobody in line holds
--- the lock; what is left in line of one that does is dropped. What an owner has been granted, and did not ask for
--- in the end, is given back by its leave, on the side where it stood.
+-- An owner requests one side at a time, and none that it would keep from itself. So no waiter holds the lock.
 
--- read_key is the key of an owner's read hold. prefix is what stands in front of
--- the owner.
-local function read_key(prefix, owner, i)
-  return prefix .. owner .. ':rwlock_timeout:' .. i
+-- fast acquire
+-- from common: lease
+-- from waitlist: WAITLIST
+-- from rw: unspent
+local some, usable = 1, false -- an owner nests past all waiters, and reads past them beside its own write
+if ARGV[6] == '0' and not ARGV[10] then
+  some = redis.pcall('EXISTS', KEYS[1], WAITLIST, YIELD)
+  usable = type(some) == 'number'
+  if not usable then
+    some = redis.call('EXISTS', KEYS[1])
+  end
+end
+if some == 0 and ARGV[7] == '1' then
+  -- from common: token
+  if KEYS[2] and not token then
+    redis.call('HSET', KEYS[1], 'mode', 'read', ARGV[5], '1')
+    redis.call('SET', KEYS[2], '1', 'PX', lease)
+  else
+    redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[5], '1')
+  end
+  redis.call('PEXPIRE', KEYS[1], lease)
+  return token and {1, at, token} or at
 end
 
--- grace is the lease of Redisson's watchdog, by default, in ms.
-local grace = 30000
-
--- reads is the count of reads that stands in the hash. Anybody may have written it, and calls
--- look at as many keys; so what nobody has counted up to is none.
-local function reads(key, owner)
-  local count = redis.call('HGET', key, owner) or ''
-  return #count < 6 and string.match(count, '^[1-9]%d*$') and tonumber(count) or 0
+-- fast release
+-- from rw: ALL, unspent
+local free
+if ARGV[7] == '0' and redis.call('HLEN', KEYS[1]) == 2 and redis.call('HGET', KEYS[1], ARGV[5]) == ARGV[6] then
+  if not KEYS[2] then -- it writes, and reads nothing
+    free = redis.call('DEL', KEYS[1]) * ALL
+  elseif ARGV[6] == '1' and redis.call('EXISTS', KEYS[2]) == 1 then
+    free = redis.call('DEL', KEYS[1], KEYS[2]) / 2 * ALL
+  end
 end
 
--- spend returns how many of n keys of an owner's read holds the script may still use. All counts of a script come to less,
--- unless somebody has written larger ones to Redis, or into an argument: these must not keep the server busy. A long key costs
--- as much as several, since each use copies it.
+-- ALL is the room of a free lock. SHARE is the room that unlisted waiters get in a yield window.
+local ALL = 2 ^ 40
+local SHARE = ALL
+
+-- CHANNEL begins the name of the lock's own channel.
+local CHANNEL = 'redisson_rwlock'
+
+-- STRIDE is the number of arguments of a renewal.
+local STRIDE = 3
+
+-- writes returns the owner of a seat that writes; nil for others. It looks at the end alone: a pattern would search all of a field, which
+-- another program may have made megabytes long.
+local function writes(seat)
+  return seat and string.sub(seat, -6) == ':write' and string.sub(seat, 1, -7) or nil
+end
+
+-- read_key returns the key of an owner's read hold.
+local function read_key(owner, i)
+  return (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}') .. ':' .. owner .. ':rwlock_timeout:' .. i
+end
+
+-- reads returns the count of read holds in the hash. Another program may have written it, and calls look at as many keys; so a number
+-- that no owner has counted up to is none.
+local function reads(owner)
+  local found = redis.call('HGET', KEYS[1], owner) or ''
+  return #found < 6 and string.match(found, '^[1-9]%d*$') and found + 0 or 0
+end
+
+-- unspent is the number of keys of read holds that the script may still use. All counts of a script come to less, unless another program
+-- has written larger ones to Redis, or into an argument: these must not keep the server busy. It stands before all blocks of a script, so
+-- that there is one.
 local unspent = 200000
-local function spend(n, prefix, owner)
-  local cost = 1 + math.floor((#prefix + #owner) / 512)
+
+-- spend returns how many of n keys of an owner's read holds the script may use, and counts them. A long key costs as much as several,
+-- since each use copies it.
+-- from rw: unspent
+local function spend(n, owner)
+  local cost = 1 + math.floor((#KEYS[1] + #owner) / 512)
   n = math.max(0, math.min(n, math.floor(unspent / cost)))
   unspent = unspent - n * cost
   return n
 end
 
--- reading says how often the owner reads, and for how many ms at least one of
--- these holds lives, and whether that is sure. A count whose keys have all expired
--- is 0 if it is ours, and if the script may still look at all of them.
+-- reading returns an owner's count of read holds; the time, ms, for which at least one of them lives; and whether that is certain. The
+-- count is 0 if all its keys have expired, provided that the owner is ours and the script may look at all of them.
 -- from common: ours
--- from rw: read_key, grace, reads, spend
-local function reading(key, prefix, owner)
-  local count = reads(key, owner)
-  local looks, ttl = spend(count, prefix, owner), 0
+-- from rw: read_key, reads, spend
+local RENEWED_WITHIN = 30000 -- the lease of Redisson's watchdog, by default
+local function reading(owner)
+  local n = reads(owner)
+  local looks, ttl = spend(n, owner), 0
   for i = 1, looks do
-    local read = read_key(prefix, owner, i)
-    local left = redis.call('PTTL', read)
+    local key = read_key(owner, i)
+    local left = redis.call('PTTL', key)
     if left == -1 then
-      left = 999999999999 -- somebody has taken its expiry away
+      left = 999999999999 -- another program has removed its expiry
     elseif left == -2 then
-      redis.call('EXISTS', key, read) -- an error if the key may be on another node
+      redis.call('EXISTS', KEYS[1], key) -- an error if the key may be on another node
     end
     ttl = math.max(ttl, left)
   end
-  if ttl == 0 and count > 0 and not (ours(owner) and looks == count) then
-    local lives = redis.call('PTTL', key)
-    return count, lives > 0 and math.min(lives, grace) or grace, false
-  elseif ttl == 0 then
-    count = 0
+  if ttl == 0 and n > 0 and not (ours(owner) and looks == n) then
+    local lives = redis.call('PTTL', KEYS[1])
+    return n, lives > 0 and math.min(lives, RENEWED_WITHIN) or RENEWED_WITHIN, false
   end
-  return count, ttl, true
+  return ttl > 0 and n or 0, ttl, true
 end
 
--- keep_reads makes the owner, who has read from times, read count times, for at
--- least ttl. Keys beyond from are left from a lock that is gone.
+-- set_reads makes the first n read holds of an owner live for at least a time. Keys beyond from are left from a lock that is gone. It
+-- returns the error if call, which is redis.call or redis.pcall, does.
 -- from rw: read_key, spend
-local function keep_reads(key, prefix, owner, from, count, ttl)
-  redis.call('HSET', key, owner, count)
-  for i = 1, spend(count, prefix, owner) do
-    local read = read_key(prefix, owner, i)
-    if i > from or redis.call('PTTL', read) < tonumber(ttl) then
-      redis.call('SET', read, '1', 'PX', ttl)
+local function set_reads(call, owner, from, n, ttl)
+  for i = 1, spend(n, owner) do
+    local key = read_key(owner, i)
+    local reply = (i > from or redis.call('PTTL', key) < ttl + 0) and call('SET', key, '1', 'PX', ttl)
+    if reply and reply.err then
+      return reply
     end
   end
 end
 
--- drop_reads ends the owner's read holds from the first to the last of these.
+-- drop_reads ends an owner's read holds from the first to the last of these.
 -- from rw: read_key, spend
-local function drop_reads(prefix, owner, first, last)
-  for i = first, first + spend(last - first + 1, prefix, owner) - 1 do
-    redis.call('DEL', read_key(prefix, owner, i))
+local function drop_reads(owner, first, last)
+  for i = first, first + spend(last - first + 1, owner) - 1 do
+    redis.call('DEL', read_key(owner, i))
   end
 end
 
--- announce_write announces that nobody writes any more. Redisson lets only those
--- of its waiters go for the payload 1 who sleep already, and loses one who has just
--- been refused and is about to; a 0 after it lets the next one go, too.
--- from common: publish
-local function announce_write(payload)
-  publish(payload)
-  publish('0')
-end
-
--- other_kind says whether there is something that is no read-write lock: it has no mode, or
--- nobody who could have it.
--- from rw: writer
-local function other_kind(key)
-  local mode = redis.call('HGET', key, 'mode')
-  return mode ~= 'read' and not (mode == 'write' and writer(key)) and redis.call('EXISTS', key) == 1
-end
-
--- writes returns the owner of the field of one who writes, or nil. It looks at the end alone: a pattern would look for it everywhere in what somebody
--- has written there, megabytes perhaps.
-local function writes(field)
-  if field and string.sub(field, -6) == ':write' then
-    return string.sub(field, 1, -7)
-  end
-end
-
--- writer says who writes, and how often, or nil.
+-- writer returns the owner that writes, and its count; nil if there is none.
 -- from rw: writes
-local function writer(key)
-  local fields = redis.call('HGETALL', key)
+local function writer()
+  local fields = redis.call('HGETALL', KEYS[1])
   for i = 1, #fields, 2 do
     local owner = writes(fields[i])
     if owner then
@@ -150,10 +154,10 @@ local function writer(key)
   end
 end
 
--- readers goes through the fields that count reads.
+-- readers iterates over the fields that count read holds.
 -- from rw: writes
-local function readers(key)
-  local fields, i = redis.call('HKEYS', key), 0
+local function readers()
+  local fields, i = redis.call('HKEYS', KEYS[1]), 0
   return function()
     repeat
       i = i + 1
@@ -162,45 +166,42 @@ local function readers(key)
   end
 end
 
--- glance is how many of the others one who leaves looks at, at most.
-local glance = 16
+-- GLANCE is the largest number of other readers that a call looks at.
+local GLANCE = 16
 
--- foreign_reader is one of Redisson's who reads, or nil, among the first few.
+-- foreign_reader returns a Redisson client that reads, or nil, among the first few.
 -- from common: ours
--- from rw: readers, glance
-local function foreign_reader(key)
+-- from rw: readers, GLANCE
+local function foreign_reader()
   local seen = 0
-  for reader in readers(key) do
+  for reader in readers() do
     seen = seen + 1
-    if not ours(reader) or seen == glance then
+    if not ours(reader) or seen == GLANCE then
       return not ours(reader) and reader or nil
     end
   end
 end
 
--- others says for how many ms a lock, which now lives for lives, is to live for
--- readers other than those in leaving, 0 if there are none; which of them have
--- holds that have ended; and whether it has seen one who lives.
+-- others returns the time, ms, for which a lock with this time to live is to live for readers that are not among the seats, 0 if there are
+-- none; the readers whose holds have ended; and whether one is seen to live.
 --
--- That need not be the longest of their holds. If one of them lives for sure, for
--- half of lives or longer, lives will do; and so it will if they are too many to
--- look at all of them. But one must be looked at, since Redisson's writers, and
--- evictions, leave locks that outlive everybody's holds. A lock without an expiry
--- gets that of the longest.
--- from rw: readers, reading, glance
-local function others(key, prefix, leaving, lives)
+-- That need not be the time of the longest hold. If a reader certainly lives for half of the lock's time or longer, the lock's will do; and
+-- also if there are more readers than to look at. But one must be looked at, since Redisson's writers, and evictions, leave locks that
+-- outlive all holds. A lock without an expiry gets that of the longest.
+-- from rw: readers, reading, GLANCE
+local function others(seats, lives)
   local longest, dead, seen = 0, {}, 0
-  for reader in readers(key) do
-    if not leaving[reader] then
-      if seen == glance and lives >= 0 then
+  for reader in readers() do
+    if not seats[reader] then
+      if seen == GLANCE and lives >= 0 then
         return math.max(longest, lives), dead, longest > 0
       end
       seen = seen + 1
-      local _, left, sure = reading(key, prefix, reader)
+      local _, left, certain = reading(reader)
       longest = math.max(longest, left)
       if left == 0 then
         dead[#dead + 1] = reader
-      elseif sure and lives >= 0 and 2 * left >= lives then
+      elseif certain and lives >= 0 and 2 * left >= lives then
         return math.max(longest, lives), dead, true
       end
     end
@@ -208,193 +209,296 @@ local function others(key, prefix, leaving, lives)
   return longest, dead, longest > 0
 end
 
--- raise_all is raise for a lock that others may hold, too: if somebody has taken
--- its expiry away, it gets that of the longest of all holds.
--- from common: raise
+-- extend makes a lock that is read live for at least a time. It gives a new lock its mode, and one that has lost its expiry that of the
+-- longest hold.
 -- from rw: others
-local function raise_all(key, prefix, ttl)
-  if redis.call('PTTL', key) ~= -1 then
-    raise(key, ttl)
-  elseif redis.call('HGET', key, 'mode') == 'read' then
-    redis.call('PEXPIRE', key, math.max(tonumber(ttl), (others(key, prefix, {}, -1))))
-  end
-end
-
--- bury drops readers whose holds have ended.
-local function bury(key, dead)
-  for i = 1, #dead do
-    redis.call('HDEL', key, dead[i])
-  end
-end
-
--- read_on leaves the lock, which lives for lives, to the others for so long, or
--- ends it if there are none.
--- from rw: bury
-local function read_on(key, lives, longest, dead)
-  if longest == 0 then
-    redis.call('DEL', key)
+local function extend(ttl)
+  local lives = redis.call('PTTL', KEYS[1])
+  local mode = lives == -1 and redis.call('HGET', KEYS[1], 'mode')
+  if mode == 'write' then
     return
+  elseif mode then
+    ttl = math.max(ttl + 0, (others({}, -1)))
+  elseif lives == -1 then
+    redis.call('HSET', KEYS[1], 'mode', 'read')
   end
-  bury(key, dead)
-  if longest ~= lives then
-    redis.call('PEXPIRE', key, longest)
+  if lives < ttl + 0 then
+    redis.call('PEXPIRE', KEYS[1], ttl)
   end
 end
 
--- write_no_more ends the owner's write hold. If it still reads, the lock is one
--- for reading from now on.
--- from rw: reading
-local function write_no_more(key, prefix, owner)
-  local _, ttl = reading(key, prefix, owner)
-  if ttl == 0 then
-    redis.call('DEL', key)
-    return
+-- count returns a seat's count: 0 if it does not hold the lock, or if another program has written a value that is no count.
+-- from rw: writes, unspent
+local function count(seat)
+  if not writes(seat) then
+    -- from rw: reading
+    return (reading(seat))
   end
-  redis.call('HDEL', key, owner .. ':write')
-  redis.call('HSET', key, 'mode', 'read')
-  redis.call('PEXPIRE', key, ttl)
+  local found = redis.call('HGET', KEYS[1], seat)
+  return found and string.match(found, '^[1-9]%d*$') and #found < 16 and found + 0 or 0
 end
 
--- NEXT is the writer who is next. What gives back does not declare it as a key.
--- from line: LINE
-local NEXT = 'holdfast_next' .. string.sub(LINE, 14)
-
--- enter has one in line hold the lock for lease ms, as its acquire would, and says whether Redis has taken that.
--- fresh says that nobody holds it yet. writer is its owner if it writes.
--- from rw: read_key, raise_all
-local function enter(prefix, field, writer, lease, fresh)
-  if writer then
-    local new = redis.pcall('HSET', KEYS[1], 'mode', 'write', field, '1')
-    redis.pcall('PEXPIRE', KEYS[1], lease)
-    return new == 2 -- else a cluster is moving the lock, and has not moved the line
+-- in_front reports whether a waiter has a place in front: readers that could join others make way for it.
+-- from waitlist: WAITLIST, NEAR, grantable, remove_entry
+local function in_front()
+  for _ = 1, usable and some > 1 and NEAR or 0 do
+    local first = redis.pcall('ZRANGE', WAITLIST, 0, 0, 'WITHSCORES')
+    if (tonumber(first[2]) or 0) >= 0 then
+      return false
+    elseif grantable(first[1]) then
+      return true
+    end
+    remove_entry(first[1])
   end
-  local read = read_key(prefix, field, 1)
-  if redis.pcall('SET', read, '1', 'PX', lease).err then
-    return false
-  elseif type(redis.pcall('HSET', KEYS[1], 'mode', 'read', field, '1')) ~= 'number' then
-    redis.pcall('DEL', read)
-    return false
-  elseif fresh then
-    redis.pcall('PEXPIRE', KEYS[1], lease)
+  return false
+end
+
+-- room returns the room for a seat; a holder; whether the seat may overtake waiters; and a reply that ends the call. Readers join readers,
+-- and a writer may read. A reader that wants `writes` is let in only beside its own write. The lock is free if all holds have ended.
+-- from common: OTHER_KIND
+-- from rw: ALL, writes, reading, readers, writer, foreign_reader, in_front
+local function room(seat, what)
+  local owner, mode = writes(seat), redis.call('HGET', KEYS[1], 'mode')
+  if what == 'writes' and redis.call('HEXISTS', KEYS[1], seat .. ':write') == 0 then
+    return 0, nil, false, {-2, at, (reading(seat))}
+  elseif mode == 'write' then
+    local holder = writer()
+    local mine = holder and holder == seat
+    return mine and ALL or 0, holder, mine, not holder and redis.error_reply(OTHER_KIND)
+  elseif mode == 'read' and not owner then
+    local front = in_front()
+    return front and 0 or ALL - 1, nil, not front
+  elseif mode == 'read' then
+    if reading(owner) > 0 then
+      return 0, owner, false, {-3, at} -- it would wait for itself
+    end
+    for reader in readers() do
+      if reading(reader) > 0 then
+        return 0, foreign_reader() or reader, false
+      end
+      redis.call('HDEL', KEYS[1], reader) -- or each request would look at it again
+    end
+    redis.call('DEL', KEYS[1])
+  elseif redis.call('EXISTS', KEYS[1]) == 1 then
+    return 0, nil, false, redis.error_reply(OTHER_KIND)
+  end
+  return ALL, nil, false
+end
+
+-- size returns the room that a seat needs: 0 if it reads already. That of this call does not, or is not a waiter.
+-- from rw: ALL, writes, reading
+local function size(seat, what, left)
+  return writes(seat) and ALL or what and seat ~= ARGV[5] and reading(seat) > 0 and 0 or 1
+end
+
+-- take_read raises an owner's count of read holds; see take. A hold gets its key first: the hash must not count one without.
+-- from rw: set_reads, drop_reads, extend
+local function take_read(owner, from, to, ttl)
+  local wrong = set_reads(redis.pcall, owner, from, to + 0, ttl)
+  if wrong then
+    return wrong
+  end
+  wrong = redis.pcall('HSET', KEYS[1], owner, to)
+  if type(wrong) == 'table' then
+    drop_reads(owner, from + 1, to + 0)
+    return wrong
+  end
+  extend(ttl)
+end
+
+-- take raises a seat's count from a number to a text, and returns the error if Redis refuses.
+-- from common: raise
+-- from rw: writes, unspent
+local function take(seat, from, to, ttl, what)
+  if not writes(seat) then
+    -- from rw: take_read
+    return take_read(seat, from, to, ttl)
+  end
+  local wrong = redis.pcall('HSET', KEYS[1], 'mode', 'write', seat, to)
+  if type(wrong) == 'table' then
+    return wrong
+  elseif from == 0 then
+    redis.pcall('PEXPIRE', KEYS[1], ttl)
   else
-    raise_all(KEYS[1], prefix, lease)
+    raise(KEYS[1], ttl)
   end
-  return true
 end
 
--- tell_writer has the first writer in line ask at once.
+-- keep lowers a seat's count to a text. The read holds that are left live as long as the longest did.
+-- from rw: writes, unspent
+local function keep(seat, have, to)
+  if not writes(seat) then
+    -- from rw: reading, set_reads, drop_reads
+    local _, ttl = reading(seat)
+    set_reads(redis.call, seat, have, to + 0, ttl)
+    drop_reads(seat, to + 1, have)
+  end
+  redis.call('HSET', KEYS[1], seat, to)
+end
+
+-- drop releases the lock of seats, which are given with their counts. It returns the room that this makes for waiters; and if that is 0,
+-- whether to publish the release message all the same, because the lock may end earlier than waiters were told. A writer goes on as a
+-- reader if it reads, too. The keys of readers that are not named are left to expire.
+-- from rw: ALL, writes, reading, others, drop_reads
+local function drop(seats)
+  local mode, lives = redis.call('HGET', KEYS[1], 'mode'), redis.call('PTTL', KEYS[1])
+  local owner, longest, dead, seen, _ = nil, 0, {}, true, nil
+  for seat in pairs(seats) do
+    owner = owner or writes(seat)
+  end
+  if owner then
+    _, longest = reading(owner)
+  elseif mode == 'read' and seats[''] then
+    redis.call('DEL', KEYS[1])
+    return ALL
+  elseif mode ~= 'write' then
+    longest, dead, seen = others(seats, lives)
+  end
+  for seat, have in pairs(seats) do
+    redis.call('HDEL', KEYS[1], seat)
+    drop_reads(seat, 1, writes(seat) and 0 or have)
+  end
+  if mode == 'write' and not owner then
+    return 0
+  elseif longest == 0 then
+    redis.call('DEL', KEYS[1])
+    return ALL
+  end
+  for i = 1, #dead do
+    redis.call('HDEL', KEYS[1], dead[i])
+  end
+  if longest ~= lives then
+    redis.call('PEXPIRE', KEYS[1], longest)
+  end
+  if owner then
+    redis.call('HSET', KEYS[1], 'mode', 'read')
+    return ALL - 1
+  end
+  return 0, not seen or lives - longest > 1000
+end
+
+-- idle returns the room for waiters when a seat leaves that holds nothing.
+-- from rw: ALL
+local function idle()
+  local mode = redis.call('HGET', KEYS[1], 'mode')
+  return mode == 'read' and ALL - 1 or mode and 0 or ALL
+end
+
+-- replaceable returns an error if a seat cannot be replaced, or the reply that its owner goes on holding the other side.
+-- from common: OTHER_KIND
+-- from rw: writes, writer, reading
+local function replaceable(seat)
+  local owner, mode = writes(seat), redis.call('HGET', KEYS[1], 'mode')
+  if mode ~= 'read' and not (mode == 'write' and writer()) then
+    return redis.error_reply(OTHER_KIND)
+  elseif owner and reading(owner) > 0 or not owner and redis.call('HEXISTS', KEYS[1], seat .. ':write') == 1 then
+    return {-3, at}
+  end
+end
+
+-- replace gives the lock of an old seat to a new one, which has a count of 1 then, and had this count before. The old one may have had a
+-- longer lease, of which the new one does not know.
+-- from common: raise
+-- from rw: writes, reads, set_reads, drop_reads, extend, others
+local function replace(old, new, ttl, had)
+  redis.call('HSET', KEYS[1], new, '1')
+  if not writes(new) then
+    set_reads(redis.call, new, had, 1, ttl)
+    drop_reads(old, 1, reads(old))
+  end
+  redis.call('HDEL', KEYS[1], old)
+  if not writes(new) then
+    extend(ttl)
+    local lives = redis.call('PTTL', KEYS[1])
+    local longest = had == 0 and others({}, lives) or lives
+    if longest > 0 and longest < lives then
+      redis.call('PEXPIRE', KEYS[1], longest)
+    end
+  elseif had == 0 then
+    redis.call('PEXPIRE', KEYS[1], ttl) -- the only holder knows of no longer lease
+  else
+    raise(KEYS[1], ttl)
+  end
+end
+
+-- announce publishes the release message for unlisted waiters, and returns the number of receivers. The payload 1 says that no owner writes
+-- any more. Redisson wakes only those of its waiters that sleep already, and loses a waiter that was refused and is about to sleep; a 0
+-- behind it wakes the next one as well.
 -- from common: publish
--- from line: LINE, FIRST, ask_of, channel_of, ask_again
--- from rw: writes
-local function tell_writer()
-  for _, field in ipairs(redis.pcall('ZRANGE', LINE, 0, FIRST - 1)) do
-    local number = writes(field) and ask_of(field)
-    if number then
-      publish(ask_again(number, 0), channel_of(field))
-      return
-    end
+local function announce(left)
+  local reached = publish(ARGV[4])
+  if ARGV[4] == '1' then
+    publish('0')
+  end
+  return reached
+end
+
+-- received is the number of receivers of the release message, which is published here: as announce does it, but without a function.
+-- failed is the error if Redis refuses it, or nil.
+local received, failed = 0, nil
+if ARGV[2] ~= '' then
+  received = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
+  failed = type(received) == 'table' and received.err or nil
+  if ARGV[4] == '1' then
+    redis.pcall(ARGV[3], ARGV[2], '0')
   end
 end
 
--- admit lets those in line in who may have the lock now, MOST at most, and drops those who do not listen: the
--- writer that is first, if nobody holds it; or the readers before the next writer, also if others read. It says how
--- many have got in, and whether me, the field of one who asks, is among them. That one needs no message, and is
--- not in the hash yet.
---
--- If a writer has reserved the lock, it is the first if else a reader would be. If it does not stand in line, it
--- listens elsewhere, or has died: readers wait until it has come, or the reservation ends. It is gone when its writer
--- has got in, or been dropped; the next one is told to ask, as it may want to reserve the lock in its turn.
--- from common: publish
--- from line: LINE, listening, step_out
--- from rw: NEXT, enter, reading, tell_writer, writes
-local MOST, LONGEST_RESERVED = 64, 60000
-local function admit(prefix, me)
-  local found = redis.pcall('EXISTS', KEYS[1], LINE) -- an error while a cluster moves the slot
-  local reads = type(found) == 'number' and redis.pcall('HGET', KEYS[1], 'mode') == 'read'
-  if type(found) ~= 'number' or found == 2 and not reads then
-    return 0, false
-  end
-  local reserved = redis.pcall('GET', NEXT)
-  local left = type(reserved) == 'string' and redis.pcall('PTTL', NEXT)
-  if not (type(left) == 'number' and left >= 0 and left <= LONGEST_RESERVED and #reserved <= 4096) then
-    reserved = nil
-  end
-  local got, mine, last, gone = 0, false, false, nil
-  local line, i = redis.pcall('ZRANGE', LINE, 0, MOST - 1), 1
-  while line[i] and not last do
-    local field = line[i]
-    local writer = writes(field)
-    if not writer and reserved then
-      field, writer = reserved .. ':write', reserved
-      if type(redis.pcall('ZRANK', LINE, field)) ~= 'number' then
-        break
-      end
-    else
-      i = i + 1
-    end
-    if field ~= gone then
-      if writer and (reads or got > 0) then
-        break
-      end
-      local number, lease, channel = listening(field)
-      step_out(field)
-      if field == me then
-        got, mine, last = got + 1, true, writer
-      elseif number and (writer or reading(KEYS[1], prefix, field) == 0) then
-        if not enter(prefix, field, writer, lease, not reads and got == 0) then
-          break
-        end
-        got, last = got + 1, writer
-        publish(number, channel)
-      end
-      if writer and writer == reserved then
-        redis.pcall('DEL', NEXT)
-        tell_writer()
-        reserved, gone = nil, field
-      end
-    end
-  end
-  return got, mine
+-- lives returns the time to live of the lock, ms.
+local function lives()
+  return redis.call('PTTL', KEYS[1])
 end
 
--- in_turn has those in line have the lock first, which is free, before me asks for it: see admit. It returns
--- whether me is among them, and for how long to wait, ms, if the lock is left to others instead, and me is to stand
--- in line.
--- from line: LINE, left_to
--- from rw: admit
-local function in_turn(prefix, me, stands)
-  local hint, takes = left_to('redisson_rwlock' .. string.sub(LINE, 14), stands)
-  if hint or takes then
-    return false, hint
-  end
-  local _, mine = admit(prefix, me)
-  return mine
+-- is_foreign reports whether a holder is a Redisson client.
+-- from common: ours
+local function is_foreign(holder)
+  return holder and not ours(holder)
 end
 
--- move_on has others have what one has left: those in line, and whoever listens where Redisson does. It returns how
--- many of these have heard, and 1 if one in line has got in, else 0. more is what to publish behind the payload.
--- ours is 1 if the one who has left listens there, too.
--- from common: publish
--- from line: LINE, tell, leave_turn, listeners
--- from rw: admit
-local function move_on(prefix, more, ours)
-  local stand, got = redis.pcall('EXISTS', LINE, TURN), 0
-  if type(stand) == 'number' and stand > 0 then
-    if
-      ARGV[2] ~= '' and (listeners(ARGV[2]) or 0) - (ours or 0) > 0 and redis.call('EXISTS', KEYS[1]) == 0
-      and leave_turn(tonumber(redis.pcall('ZCARD', LINE)) or 0) > 0
-    then
-      tell(1)
-    else
-      got = admit(prefix)
-      if got > 0 and redis.call('HGET', KEYS[1], 'mode') == 'write' then
-        return 0, 1
-      end
+-- stay extends a lock that a seat reads; a ttl of 0 changes nothing. It returns the seat's count, and the number of the lock's further keys
+-- in the call. A key that another program has overwritten is not held, and must not fail the other renewals of the call. The holds of a
+-- writer are renewed as those of a mutex.
+-- from common: even_if_full
+-- from rw: count, set_reads, extend
+local function stay(key, seat, ttl, what)
+  KEYS[1] = key
+  local n = redis.pcall('HEXISTS', key, seat) == 1 and count(seat) or 0
+  if n > 0 and ttl ~= '0' then
+    even_if_full('HDEL', key)
+    set_reads(redis.call, seat, n, n, ttl)
+    extend(ttl)
+  end
+  return n, what
+end
+
+-- holders returns owner, mode, count and time to live of each holder; or nil and an error. An owner can both read and write. The time of
+-- a reader is that of its longest hold; a reader whose keys have expired is left out, and so are those behind the first CROWD.
+-- from common: OTHER_KIND
+-- from rw: writer, readers, reading
+local CROWD = 10000 -- Crowd in Go
+local function holders()
+  local owner, n = writer()
+  local mode, all, told = redis.call('HGET', KEYS[1], 'mode'), {}, 0
+  if mode ~= 'read' and not (mode == 'write' and owner) and redis.call('EXISTS', KEYS[1]) == 1 then
+    return nil, redis.error_reply(OTHER_KIND)
+  end
+  local function add(name, side, times, left)
+    for _, text in ipairs({name, side, tostring(times), string.format('%.0f', left)}) do
+      all[#all + 1] = text
     end
   end
-  local heard = publish(ARGV[4])
-  if more then
-    publish(more)
+  if owner then
+    add(owner, 'write', n, redis.call('PTTL', KEYS[1]))
   end
-  return heard - (ours or 0), math.min(got, 1)
+  for reader in readers() do
+    local times, left = reading(reader)
+    if times > 0 then
+      add(reader, 'read', times, left)
+      told = told + 1
+    end
+    if told == CROWD then
+      break
+    end
+  end
+  return all
 end

@@ -3,7 +3,7 @@
 -- A lock has room, and a seat, the field of the lock that a waiter will hold, needs some of it. The kind defines both: room, size, take,
 -- announce, lives, is_foreign, SHARE and CHANNEL are pieces of its file.
 --
--- WAITLIST  a sorted set: seat -> arrival, us
+-- WAITLIST  a sorted set: seat -> arrival, us. An entry with a place in front, which is before all others, has AHEAD less
 -- REQUESTS  a hash: seat -> its last acquire request, 'ID GRANT UNTIL SCATTERED WHAT'. ID is random, a new one for each request. A grant
 --           lasts for GRANT ms. The entry is live until UNTIL, ms. SCATTERED is 1 on a cluster, where a client may be subscribed at any
 --           node unless messages are sharded. WHAT, if the kind needs it, says what the waiter wants
@@ -195,13 +195,13 @@ local function maybe_yield(entries)
   return ends - at
 end
 
--- offer gives the room of a lock to its waiters, listed or unlisted. It returns the number of unlisted waiters that received the release
+-- offer gives the room of a lock to its waiters, listed or unlisted. It yields only what may be enough for unlisted waiters. It returns the number of unlisted waiters that received the release
 -- message, without own subscribers of this client; and 1 if an entry was granted the lock, or 0.
 -- from common: publish
 -- from waitlist: receivers, grant_room
 -- from kind: announce, SHARE
 local function offer(free, own)
-  local yields = ARGV[2] ~= '' and (receivers(ARGV[2]) or 0) - own > 0
+  local yields = free >= SHARE and ARGV[2] ~= '' and (receivers(ARGV[2]) or 0) - own > 0
   if yields then
     -- from waitlist: maybe_yield, send_retry
     yields = maybe_yield(tonumber(redis.pcall('ZCARD', WAITLIST)) or 0) > 0
@@ -233,13 +233,14 @@ local function yielded(unlisted)
   end
 end
 
--- add_entry keeps a seat's entry, or appends one, and writes its request. It returns the position, from 0; 1 if the entry is new, or 0;
+-- add_entry keeps a seat's entry, or adds one: the last, or with a place in front. It writes the seat's request. It returns the position, from 0; 1 if the entry is new, or 0;
 -- and the interval of requests, ms. It returns nil if Redis refuses to write, since no message could reach the waiter then.
 -- from waitlist: WAITLIST, NEAR, SPELLING
-local function add_entry(seat, id, grant, scattered, what)
-  local new = redis.pcall('ZADD', WAITLIST, 'NX', string.format('%.0f', us), seat)
+local AHEAD = 2 ^ 52
+local function add_entry(seat, id, grant, scattered, front, what)
+  local new = redis.pcall('ZADD', WAITLIST, 'NX', string.format('%.0f', front and us - AHEAD or us), seat)
   local length = type(new) == 'number' and tonumber(redis.pcall('ZCARD', WAITLIST))
-  local position = length and (new == 1 and length - 1 or tonumber(redis.pcall('ZRANK', WAITLIST, seat)))
+  local position = length and (new == 1 and not front and length - 1 or tonumber(redis.pcall('ZRANK', WAITLIST, seat)))
   if not position then
     return nil
   end
@@ -269,10 +270,10 @@ local function refusal(allowed, holder, hint, seat, request, what)
       set_yield(0, at, length)
     end
   end
-  local id, grant, scattered = string.match(request, '^(%S+) (%d+) (%d)$')
+  local id, grant, scattered, front = string.match(request, '^(%S+) (%d+) (%d)(%+?)$')
   local position, new, often
   if allowed and id then
-    position, new, often = add_entry(seat, id, grant, scattered, what)
+    position, new, often = add_entry(seat, id, grant, scattered, front == '+', what)
   end
   if position then
     if position < NEAR and pttl >= 0 then

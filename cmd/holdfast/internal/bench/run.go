@@ -217,8 +217,6 @@ func (r *run) keys(name string) []string {
 	switch r.Kind {
 	case Fair:
 		return []string{name, protocol.FairQueueKey(name), protocol.FairTimeoutsKey(name), protocol.FairHeartbeatsKey(name)}
-	case Read, Write:
-		return append(inLine, protocol.ReservationKey(name))
 	default:
 		return inLine
 	}

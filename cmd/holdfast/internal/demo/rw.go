@@ -32,7 +32,7 @@ func (s *show) readersAndWriters() {
 	s.sayf("%d readers and %d writers want one lock, each with a client of its own. The writers go first "+
 		"(WritersFirst): readers who come while one waits stand back, so that a stream of readers cannot keep it out for ever.",
 		readers, writers)
-	name := s.key("rw", protocol.ReservationKey)
+	name := s.key("rw")
 	a := &arena{length: readAndWritten, together: true}
 	s.enter(a, readers, actor{name: "reader", short: "r", stay: between{150, 300}, rest: between{100, 300}},
 		func(c *holdfast.Client, _ int) holdfast.Locker { return c.NewRWMutex(name).RLocker() })
@@ -56,7 +56,7 @@ func (s *show) downgrade() {
 	s.sayf("An owner that has written wants to read what it wrote, and let others read it, too. It takes the lock for " +
 		"reading as well, and then unlocks its write hold: it has never been without the lock, so nobody can have written in " +
 		"between. A reader and another writer stand by. This is what HGETALL answers:")
-	lock, other := s.client().NewRWMutex(s.key("downgrade", protocol.ReservationKey)), s.client()
+	lock, other := s.client().NewRWMutex(s.key("downgrade")), s.client()
 	write := must(lock.Lock(s.ctx))
 	owner := write.Owner()
 	s.expectHash(lock.Name(), "Write lock", writing(owner))

@@ -88,8 +88,8 @@ type Lock struct {
 	Holders     []Holder
 	HolderCount int
 	// Waiters are those of whom Redis knows that they wait, the next one first: the line of a
-	// [Fair] lock, a [Mutex], an [RW] or [Permits], as many of it as were asked for; the writer for whom readers make
-	// way, before the first of these; who is next at a semaphore.
+	// [Fair] lock, a [Mutex], an [RW] or [Permits], as many of it as were asked for; who is next at a
+	// semaphore.
 	Waiters []Waiter
 	// Line is how many stand in it, of a [Fair] lock, a [Mutex], an [RW] or [Permits].
 	Line int

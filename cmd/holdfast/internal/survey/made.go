@@ -17,15 +17,10 @@ import (
 
 // This file makes a [Lock] of what was read.
 
-// nextOwner is who is next at a semaphore, or writes next; empty if nobody is.
+// nextOwner is who is next at a semaphore; empty if nobody is.
 func (one *raw) nextOwner() string {
-	if _, id, ok := protocol.ReadReservation(one.next); ok {
-		return hex.EncodeToString([]byte(id))
-	}
-	if protocol.IsOwner(one.next) {
-		return one.next
-	}
-	return ""
+	_, id, _ := protocol.ReadReservation(one.next)
+	return hex.EncodeToString([]byte(id))
 }
 
 // askWho asks who an owner is, and since when it holds the lock, unless that is asked already.
@@ -57,8 +52,12 @@ func moment(text string) time.Time {
 	return time.Time{}
 }
 
-// instant makes a moment of µs since the epoch; like [moment], it returns zero for a number that is no time.
-func instant(us float64) time.Time {
+// arrival is when one in line came, by its score; like [moment], it is zero for a number that is no time.
+func arrival(score float64) time.Time {
+	us := score
+	if us < 0 { // it has a place in front
+		us += protocol.Ahead
+	}
 	if us >= 1 && us < neverExpires*1000 {
 		return time.UnixMicro(int64(us))
 	}
@@ -126,7 +125,6 @@ func (one *raw) fillLock(l *Lock) {
 		one.fillQueue(l)
 	case RW:
 		one.fillLine(l, one.onRW)
-		one.fillReserved(l)
 	default:
 		one.fillLine(l, one.onLock)
 	}
@@ -191,25 +189,6 @@ func (one *raw) addLine(l *Lock, listening int64, foreign bool) {
 	}
 	l.Line = int(one.inLineCount)
 	l.Waiting = int(protocol.Sum(one.inLineCount, max(listening, 0)))
-}
-
-// fillReserved sets the writer for whom readers make way, who may not stand in line. It goes before readers.
-func (one *raw) fillReserved(l *Lock) {
-	owner := one.nextOwner()
-	if !protocol.IsOwner(owner) {
-		return
-	}
-	w := one.waiter(Waiter{Owner: owner, Mode: Writes})
-	if i := slices.IndexFunc(l.Waiters, func(w Waiter) bool { return w.Owner == owner && w.Mode == Writes }); i >= 0 {
-		w = l.Waiters[i]
-		l.Waiters = slices.Delete(l.Waiters, i, i+1)
-	}
-	before := slices.IndexFunc(l.Waiters, func(w Waiter) bool { return w.Mode == Reads })
-	if before < 0 {
-		before = len(l.Waiters)
-	}
-	l.Waiters = slices.Insert(l.Waiters, before, w)
-	l.Waiting = max(l.Waiting, len(l.Waiters))
 }
 
 // asked is until when those in line are believed to wait, ms, and how many permits they want; 0 if it is not known, since one has left

@@ -22,7 +22,7 @@ const (
 	mostScanned = 100
 	// mostHolds is how many holds of one reader are looked at.
 	mostHolds = 16
-	// longestText is how much of a string is read: an integer, or who is next at a lock.
+	// longestText is how much of a string is read: an integer, or who is next at a semaphore.
 	longestText = 2048
 	// noKey is PTTL's answer for a key that is not there.
 	noKey = -2
@@ -208,21 +208,20 @@ func (r *reader) askStanding(ctx context.Context, pipe redis.Pipeliner, one *raw
 		one.inLineCount = count.Val()
 		for _, z := range inLine.Val() {
 			field := entryOf(z)
-			one.inLine, one.inLineSince = append(one.inLine, field), append(one.inLineSince, instant(z.Score))
+			one.inLine, one.inLineSince = append(one.inLine, field), append(one.inLineSince, arrival(z.Score))
 		}
 		one.writer = slices.ContainsFunc(one.inLine, func(field string) bool { return strings.HasSuffix(field, writerSuffix) })
 		one.line = one.inLineCount > 0
 	}
 }
 
-// askLine asks for the line of a fair lock, the token, and the writer for whom readers make way.
+// askLine asks for the line of a fair lock, and the token.
 func (r *reader) askLine(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
 	queue := protocol.FairQueueKey(one.name)
 	length, first := pipe.LLen(ctx, queue), pipe.LRange(ctx, queue, 0, r.most-1)
 	scores := pipe.ZRangeWithScores(ctx, protocol.FairTimeoutsKey(one.name), 0, r.most-1)
 	heartbeats := pipe.ZRangeWithScores(ctx, protocol.FairHeartbeatsKey(one.name), 0, r.most+1)
 	token := pipe.GetRange(ctx, protocol.TokenKey(one.name), 0, longestText)
-	next := pipe.GetRange(ctx, protocol.ReservationKey(one.name), 0, longestText)
 	return func() {
 		one.queueLength, one.queue = length.Val(), first.Val()
 		for i, owner := range one.queue {
@@ -230,7 +229,7 @@ func (r *reader) askLine(ctx context.Context, pipe redis.Pipeliner, one *raw) fu
 		}
 		one.scores, one.heartbeats = scores.Val(), heartbeats.Val()
 		one.facts.token = token.Val() != ""
-		one.token, one.next = token.Val(), next.Val()
+		one.token = token.Val()
 		one.facts.queue, one.facts.heartbeats = one.queueLength > 0, len(one.heartbeats) > 0
 	}
 }

@@ -101,7 +101,7 @@ func (f facts) nothing() Kind {
 	switch {
 	case f.queue:
 		return Fair
-	case protocol.IsOwner(f.next) || f.onRW > 0 || f.writer:
+	case f.onRW > 0 || f.writer:
 		return RW
 	case f.line && f.wanted() == 0 || f.token || f.onLock > 0:
 		return Mutex

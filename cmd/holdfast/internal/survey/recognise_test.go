@@ -72,7 +72,7 @@ func TestKind(t *testing.T) {
 		"fair and free":          {facts: facts{keyType: typeNone, queue: true}, kind: Fair, ours: true},
 		"read-write":             {facts: facts{keyType: typeHash, lock: true, mode: Reads}, kind: RW, ours: true},
 		"read-write, and a list": {facts: facts{keyType: typeHash, lock: true, mode: Reads, queue: true}, kind: RW, ours: true},
-		"a writer waits":         {facts: facts{keyType: typeNone, next: goOwner}, kind: RW, ours: true},
+		"a writer waits":         {facts: facts{keyType: typeNone, line: true, writer: true}, kind: RW, ours: true},
 		"permits":                {facts: facts{keyType: typeString, text: "3", permits: true}, kind: Permits, ours: true},
 		"permits, one listens":   {facts: facts{keyType: typeString, text: "3", onPermits: 1}, kind: Permits, ours: true},
 		"permits, deleted":       {facts: facts{keyType: typeNone, permits: true}, kind: Permits, ours: true},

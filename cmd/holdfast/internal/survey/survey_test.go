@@ -344,6 +344,7 @@ func readWritersFirst(w *world) {
 	w.becomes("job", "waited for by a reader in line", func(l survey.Lock) bool { return l.Line == 2 })
 	w.do("ZADD", protocol.LineKey("job"), 1, javaOwner)
 	l = w.read("job")
+	w.hasWaited(l, 0)
 	if len(l.Waiters) != 3 || l.Waiters[0].Owner != writer || l.Waiters[1].Owner != javaOwner || l.Waiters[1].Mode != survey.Reads ||
 		l.Waiters[2].Mode != survey.Reads || l.Waiters[2].Who.PID != os.Getpid() {
 		w.Errorf("%+v", l)
@@ -506,7 +507,7 @@ func TestIdentity(t *testing.T) {
 			w.Errorf("no %s in %s", want, text)
 		}
 		// Anybody may write there.
-		for _, score := range []string{"-1", "0", "-inf", "+inf", "1e300", "0.5"} {
+		for _, score := range []string{"-4503599627370496", "-1e300", "0", "-inf", "+inf", "1e300", "0.5"} {
 			w.do("ZADD", protocol.LineKey("job"), score, owner)
 			if l := w.read("job"); !l.Waiters[0].Since.IsZero() {
 				w.Errorf("a score of %s is %v", score, l.Waiters[0].Since)
