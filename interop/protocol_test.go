@@ -256,7 +256,7 @@ var (
 	// nameless is one who waits for permits.
 	nameless = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f-]{17}:\d{6,}`)
 	granted  = regexp.MustCompile(`(MESSAGE holdfast_granted:CLIENT  )\w+`)
-	asked    = regexp.MustCompile(`(?m)^(.* = )\w+ (\d+) (\d{13}) ([01])$`)
+	asked    = regexp.MustCompile(`(?m)^(.* = )\w+ (\d+) (\d{13}) ([01](?: random)?)$`)
 )
 
 // request is the id of a request of Redisson's to unlock.

@@ -3,6 +3,7 @@ package robustness
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,11 +37,16 @@ func (id identity) of(holder string) bool {
 	return strings.HasPrefix(holder, id.owners) || len(holder) == 16 && strings.HasPrefix(holder, id.permits)
 }
 
-// asks notes whom a call is about. c.mu is held.
+// asks notes whom a call is about: owners, and permits, whose ids stand behind one another in one argument. c.mu is held.
 func (c *simClient) asks(args []string, now time.Time) {
 	for _, arg := range args {
 		if owner := strings.TrimSuffix(arg, protocol.WriterField("")); c.of(owner) {
 			c.asked[owner] = now
+		}
+		for id := range slices.Chunk([]byte(arg), protocol.PermitID) {
+			if c.of(string(id)) {
+				c.asked[string(id)] = now
+			}
 		}
 	}
 }

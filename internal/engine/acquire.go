@@ -264,7 +264,7 @@ func (a *acquisition) obtain() call.Result {
 func (a *acquisition) wanted() protocol.Acquire {
 	return protocol.Acquire{
 		Owner: a.claim.owner, From: a.change.From, To: a.change.To, Lease: a.lease, Token: a.lock.Fenced && a.wantsToken(),
-		Writes: a.nesting != nil, Waiting: a.change.From == 0 && !a.args.OneTry,
+		Writes: a.nesting != nil, Waiting: a.change.From == 0 && !a.args.OneTry, Unlisted: a.args.OneTry && a.lock.listed(),
 	}
 }
 

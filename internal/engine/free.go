@@ -133,7 +133,6 @@ func (a *blockingCall) triesUnqueued() bool {
 // tryAlone sends a request without queueing. What its refusal says is noted for the next.
 func (a *blockingCall) tryAlone(request *protocol.Acquire) (res call.Result) {
 	alone := *request
-	alone.WaitsLater = request.Waiting && a.hears()
 	alone.Waiting = false // it may still have to queue behind others of this process
 	res = a.askBriefly(&alone)
 	a.unknown = append(a.unknown, res.Unknown...)

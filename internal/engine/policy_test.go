@@ -34,7 +34,7 @@ func TestPolicy(t *testing.T) {
 		},
 		"permits": {
 			traits: Traits{Kind: protocol.PermitsKind},
-			want:   waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, Registers: true, GrantValid: grantValid, GrantMin: waitlist.GrantMin},
+			want:   waiting.Policy{Lists: waiting.IfSubscribed, Listens: true, GrantValid: grantValid, GrantMin: waitlist.GrantMin},
 		},
 		"semaphore":               {traits: Traits{Kind: protocol.SemaphoreKind}, want: waiting.Policy{Listens: true, Registers: true}},
 		"latch":                   {traits: Traits{Kind: protocol.LatchKind}, want: waiting.Policy{Listens: true}},

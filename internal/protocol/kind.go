@@ -108,7 +108,7 @@ var (
 	WriteKind = &Kind{
 		Name: "write", Namespace: "rw", Mode: ModeWrite, Scripts: RWScripts, Keys: ReadKind.Keys, Channels: ReadKind.Channels,
 		Waitlist: true,
-		Spared: []string{"SET"}, // only a reader has keys of its own
+		Spared:   []string{"SET"}, // only a reader has keys of its own
 		Variants: []Variant{
 			{Name: "writer"}, {Name: "writer, writers first", WritersFirst: true}, {Name: "writer, fenced", Fenced: true},
 		},
@@ -117,10 +117,11 @@ var (
 		Name: "permits", Namespace: "permits", Number: true,
 		Others: []*driver.Script{
 			permitsScripts.acquire, permitsScripts.release, permitsScripts.leave, permitsScripts.renew, permitsScripts.inspect,
-			permitsScripts.lease, permitsScripts.set, permitsScripts.add,
+			permitsScripts.lease, permitsScripts.force, permitsScripts.set, permitsScripts.add,
 		},
-		Keys: names(PermitsKey, ReservationKey, CallsKey), Channels: names(SemaphoreChannel, PermitsChannel),
-		Shared: true, Waitlist: true, Registers: true,
+		Keys: names(PermitsKey, CallsKey), Channels: names(SemaphoreChannel, PermitsChannel),
+		Shared: true, Waitlist: true,
+		Spared:   []string{"HDEL"}, // only of a hold with another one nested in it
 		Variants: []Variant{{Name: "permit semaphore"}},
 	}
 	SemaphoreKind = &Kind{

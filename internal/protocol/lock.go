@@ -67,7 +67,7 @@ type Acquire struct {
 	Lease    time.Duration
 	// Number is random, and says to stand in line if it is refused: see lua/waitlist.lua.
 	Number string
-	// Unlisted says that the waiter has no entry on the waitlist, and that this request does not ask for one.
+	// Unlisted says that the caller does not wait, or waits without an entry on the waitlist: so it may use a yield window.
 	Unlisted bool
 	// Since is when it was refused first, by the server's clock, in µs; 0: not yet.
 	// Only a latch says so.
@@ -75,8 +75,6 @@ type Acquire struct {
 	Token   bool // a new fencing token is wanted
 	Writes  bool // only if the owner writes, who wants to read
 	Waiting bool // if it is refused, it is going to ask again
-	// WaitsLater says that it is going to stand in line if it is refused, though not at once. Only of a [PermitSet].
-	WaitsLater bool
 	// Scattered says that those who listen may do so at any node of a cluster. Only with a Number.
 	Scattered bool
 	// InFront gives a new entry a place in front of all others. Only with a Number.
@@ -95,45 +93,35 @@ const Ahead = 1 << 52
 // Grant is how long one lasts for who stands in line.
 func (a Acquire) Grant() time.Duration { return min(a.Lease, LongestGrant) }
 
-// args are the arguments of an acquire by an owner: more behind its own, then how long the token is kept, if one is wanted,
-// and at last what a request for an entry says of itself.
-func (a Acquire) args(tokenTTL time.Duration, more ...string) []string {
-	args := append([]string{millis(a.Lease), a.Owner, strconv.Itoa(a.From), strconv.Itoa(a.To)}, more...)
-	switch {
-	case a.Token:
-		args = append(args, millis(tokenTTL))
-	case a.Number != "":
-		args = append(args, "") // in the place of that
-	}
-	if a.Number != "" {
-		args = append(args, a.Number, millis(a.Grant()), flag(a.Scattered))
-	}
-	return args
-}
-
 // seated returns the arguments of lua/acquire.lua for a seat. The last ones, for a token and for an entry, are left out if they would be
 // empty.
 func (a Acquire) seated(seat string, tokenTTL time.Duration) []string {
 	args := []string{millis(a.Lease), seat, strconv.Itoa(a.From), strconv.Itoa(a.To)}
+	entry := a.entry()
 	switch {
 	case a.Token:
 		args = append(args, millis(tokenTTL))
-	case a.Number != "" || a.Unlisted:
+	case entry != "":
 		args = append(args, "")
 	}
-	if a.Unlisted {
-		args = append(args, "unlisted")
-	}
-	if a.Number != "" {
-		args = append(args, a.Number+" "+millis(a.Grant())+" "+flag(a.Scattered)+a.place())
+	if entry != "" {
+		args = append(args, entry)
 	}
 	return args
 }
 
-// place says in a request for an entry where that is to be.
-func (a Acquire) place() string {
-	if a.InFront {
-		return "+"
+// entry returns the argument that adds an entry to the waitlist if the request is refused, or says that the waiter has none; otherwise it
+// is empty.
+func (a Acquire) entry() string {
+	switch {
+	case a.Number != "":
+		place := ""
+		if a.InFront {
+			place = "+"
+		}
+		return a.Number + " " + millis(a.Grant()) + " " + flag(a.Scattered) + place
+	case a.Unlisted:
+		return "unlisted"
 	}
 	return ""
 }

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,19 +11,8 @@ import (
 // longest is how many lines a function in Lua may have.
 const longest = 40
 
-// What still breaks the two rules below. A kind that moves to the operations that all kinds share takes its files off these lists;
-// nothing is added.
-var (
-	tooLong = map[string]int{"permits serve": 70}
-	doubled = map[string][]string{
-		"free":  {"permits", "semaphore"},
-		"wrong": {"permits", "semaphore"},
-	}
-)
-
 // No function in Lua is longer than a screen.
 func TestFunctionsAreShort(t *testing.T) {
-	found := map[string]int{}
 	for _, file := range fileNames(t) {
 		lines := strings.Split(lua.read(file), "\n")
 		for i, line := range lines {
@@ -33,29 +21,26 @@ func TestFunctionsAreShort(t *testing.T) {
 				continue
 			}
 			if length := 1 + slices.Index(lines[i:], begins[1]+"end"); length > longest {
-				found[file+" "+begins[2]] = length
+				t.Errorf("%s %s has %d lines, want %d at most", file, begins[2], length, longest)
 			}
-		}
-	}
-	for name, length := range found {
-		if length > tooLong[name] {
-			t.Errorf("%s has %d lines, want %d at most", name, length, max(longest, tooLong[name]))
-		}
-	}
-	for name := range tooLong {
-		if found[name] == 0 {
-			t.Errorf("%s has at most %d lines: take it off the list", name, longest)
 		}
 	}
 }
 
-// A name means one thing: it is defined in one library, or in the file of every kind, with the same arguments. What a kind that is like
-// another one has in the place of a piece of that kind, or of the waitlist, has the same arguments, too.
+// A name means one thing: it is defined in one library, or, if an operation takes it from the kind, in the files of kinds, with the same
+// arguments. What a kind that is like another one has in the place of a piece of that kind, or of the waitlist, has the same arguments, too.
 func TestNamesAreDefinedOnce(t *testing.T) {
-	kinds := map[string]bool{} // those that share their operations
+	kinds, taken := map[string]bool{}, map[string]bool{} // the kinds that share their operations; the names that are taken from kinds
 	for name := range Every() {
 		if kind, operation, _ := strings.Cut(name, " "); lua.operation(kind, operation) == operation && lua.like(kind) == "" {
 			kinds[kind] = true
+		}
+	}
+	for _, file := range fileNames(t) {
+		for _, wanted := range ofKinds.FindAllStringSubmatch(lua.read(file), -1) {
+			for name := range strings.SplitSeq(wanted[1], ", ") {
+				taken[name] = taken[name] || !kinds[file]
+			}
 		}
 	}
 	where, arguments := map[string][]string{}, map[string][]string{}
@@ -78,19 +63,18 @@ func TestNamesAreDefinedOnce(t *testing.T) {
 			}
 		}
 	}
-	found := map[string][]string{}
 	for name, files := range where {
 		if len(arguments[name]) > 1 {
 			t.Errorf("%s is defined with different arguments: %q", name, arguments[name])
 		}
-		if len(files) > 1 && !slices.Equal(files, slices.Sorted(maps.Keys(kinds))) {
-			found[name] = files
+		if len(files) > 1 && !(taken[name] && !slices.ContainsFunc(files, func(file string) bool { return !kinds[file] })) {
+			t.Errorf("%s is defined more than once, in %q", name, files)
 		}
 	}
-	if !reflect.DeepEqual(found, doubled) {
-		t.Errorf("names that are defined more than once: %q, want %q", found, doubled)
-	}
 }
+
+// ofKinds is a line that asks for pieces of the kind's file.
+var ofKinds = regexp.MustCompile(`(?m)^ *-- from kind: (.+)$`)
 
 // function is the first line of one in Lua.
 var function = regexp.MustCompile(`^( *)local function (\w+)\((.*)\)$`)

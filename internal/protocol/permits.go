@@ -12,12 +12,13 @@ import (
 )
 
 var permitsScripts = struct {
-	acquire, release, leave, renew, inspect, lease, set, add *driver.Script
+	acquire, release, leave, renew, force, inspect, lease, set, add *driver.Script
 }{
 	acquire: load("permits", "acquire"),
 	release: load("permits", "release"),
 	leave:   load("permits", "leave"),
 	renew:   load("permits", "renew"),
+	force:   load("permits", "force"),
 	inspect: load("permits", "inspect"),
 	lease:   load("permits", "lease"),
 	set:     load("permits", "set"),
@@ -58,16 +59,12 @@ func (p Permits) Lease(id string, d time.Duration) script.Request {
 	return p.request(permitsScripts.lease, id, millis(d), PermitsChannel(p.Name))
 }
 
-// GiveBack releases these permits, if all of them are held, and tells their
-// holders.
-func (p Permits) GiveBack(ids []string) script.Request {
-	return p.release(ids, len(ids), PermitsChannel(p.Name))
-}
+// GiveBack releases these permits, if all of them are held, and makes their holders check them.
+func (p Permits) GiveBack(ids []string) script.Request { return p.force(ids, len(ids)) }
 
-// release releases what is held of these, if at least so many are, and tells their
-// holders on a channel.
-func (p Permits) release(ids []string, least int, tell string) script.Request {
-	return p.request(permitsScripts.release, append([]string{strconv.Itoa(least), tell}, ids...)...)
+// force releases those of these permits that are held, if at least so many are, and makes their holders check them.
+func (p Permits) force(ids []string, least int) script.Request {
+	return p.request(permitsScripts.force, append([]string{strconv.Itoa(least), PermitsChannel(p.Name)}, ids...)...)
 }
 
 // Force releases those of these permits, in hexadecimal digits, that are held.
@@ -77,7 +74,7 @@ func (p Permits) Force(holders []string) script.Request {
 		b, _ := hex.DecodeString(id) // inspect has written it, of whatever length
 		raw[i] = string(b)
 	}
-	return p.release(raw, 1, PermitsChannel(p.Name))
+	return p.force(raw, 1)
 }
 
 // Inspect asks for the permits that are held.
@@ -93,24 +90,15 @@ type PermitSet struct {
 
 // Acquire asks for all of them.
 func (s PermitSet) Acquire(a Acquire) script.Request {
-	request := s.request(permitsScripts.acquire, append([]string{millis(a.Lease), s.ifRefused(a)}, s.IDs...)...)
-	request.Keys = append(request.Keys, ReservationKey(s.Name))
+	request := s.request(permitsScripts.acquire, millis(a.Lease), s.waiter(a.Owner), "0", "1", "", a.entry(), s.ids())
 	request.Acknowledged = true
 	return request
 }
 
-// ifRefused is what an acquire does if it is refused: see lua/permits_acquire.lua.
-func (s PermitSet) ifRefused(a Acquire) string {
-	switch {
-	case !a.Waiting:
-		return flag(a.WaitsLater)
-	case a.Number == "":
-		return s.waiter(a.Owner)
-	}
-	return s.waiter(a.Owner) + " " + a.Number + " " + millis(a.Grant()) + " " + flag(a.Scattered)
-}
+// ids returns all of them as scripts read them, if each has [PermitID] bytes.
+func (s PermitSet) ids() string { return strings.Join(s.IDs, "") }
 
-// waiter is who waits for them in line: an owner of the same client. One may wait for permits several times at once, and each time
+// waiter is the seat of lua/permits.lua: a waiter of the owner's client. An owner may wait for permits several times at once, and each time
 // they have other ids.
 func (s PermitSet) waiter(owner string) string {
 	client, _, _ := strings.Cut(owner, ":")
@@ -121,15 +109,20 @@ func (s PermitSet) waiter(owner string) string {
 	return client + ":" + strconv.FormatUint(n, 10)
 }
 
-// Release asks for all, also for those that somebody has given back: one of them is
-// enough for the hold not to have been lost.
-func (s PermitSet) Release(string, int, int) script.Request { return s.release(s.IDs, 1, "") }
+// Release releases all of them, although others may have released some: one of them is enough for the hold not to have been lost.
+func (s PermitSet) Release(owner string, _, _ int) script.Request {
+	return s.end(permitsScripts.release, owner)
+}
 
-// Renew lets them live on.
+// end returns the request of a script after which none of them is held. It takes no payload, and no count but 1 and 0.
+func (s PermitSet) end(which *driver.Script, owner string) script.Request {
+	return s.request(which, "", s.waiter(owner), "1", "0", "0", "", s.ids())
+}
+
+// Renew extends them.
 func (s PermitSet) Renew(_ string, _ int, ttl time.Duration) script.Request {
 	return script.Request{
-		Script: permitsScripts.renew, Keys: []string{PermitsKey(s.Name)},
-		Args: append([]string{millis(ttl), strconv.Itoa(len(s.IDs))}, s.IDs...),
+		Script: permitsScripts.renew, Keys: []string{PermitsKey(s.Name)}, Args: []string{"", millis(ttl), s.ids()},
 	}
 }
 
@@ -179,12 +172,8 @@ func (PermitSet) Adopt(Acquire, string) script.Request { return script.Request{}
 // Retain has nothing to ask: permits have no owner.
 func (PermitSet) Retain(string, int, string, time.Duration) script.Request { return script.Request{} }
 
-// Leave takes the owner out of the line, has nobody stand back for it any more, and gives back what it was granted meanwhile.
-func (s PermitSet) Leave(owner string) script.Request {
-	request := s.request(permitsScripts.leave, append([]string{s.waiter(owner)}, s.IDs...)...)
-	request.Keys = append(request.Keys, ReservationKey(s.Name))
-	return request
-}
+// Leave removes the waiter's entry, and releases what it was granted meanwhile.
+func (s PermitSet) Leave(owner string) script.Request { return s.end(permitsScripts.leave, owner) }
 
 // Channel is one for all.
 func (s PermitSet) Channel(string) string { return SemaphoreChannel(s.Name) }

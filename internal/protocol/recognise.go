@@ -127,6 +127,17 @@ func Integer(text string) (int64, bool) {
 	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
+// ReadRequest reads from the last acquire request of an entry in a waitlist until when the entry is live, in ms, and how many permits its
+// waiter wants; 0 if the request does not say.
+func ReadRequest(text string) (until, wants int64) {
+	parts := strings.SplitN(text, " ", 5)
+	if len(parts) < 4 {
+		return 0, 0
+	}
+	until, _ = Integer(parts[2])
+	return until, int64(len(strings.Join(parts[4:], "")) / PermitID)
+}
+
 // ReadReservation reads who is next at a semaphore: how many permits it wants, since when others
 // are held back, and the id of a permit for who it is.
 func ReadReservation(text string) (wants int64, id string, ok bool) {

@@ -77,6 +77,17 @@ func TestIsOwner(t *testing.T) {
 	}
 }
 
+// A request says until when its entry is live, and how many permits are wanted, if any.
+func TestReadRequest(t *testing.T) {
+	for text, want := range map[string][2]int64{
+		"ID 3000 9000 1": {9000, 0}, "ID 3000 9000 0{": {9000, 0}, "ID 3000 9000 0 " + strings.Repeat(" ", 32): {9000, 2}, "ID 3000 x 0": {}, "": {}, "ID": {},
+	} {
+		if until, wants := ReadRequest(text); until != want[0] || wants != want[1] {
+			t.Errorf("%q: live until %d, and wants %d", text, until, wants)
+		}
+	}
+}
+
 // FuzzNamesOf: a name that is read from a key is one that such a key, or channel, belongs to.
 func FuzzNamesOf(f *testing.F) {
 	for _, key := range naming {

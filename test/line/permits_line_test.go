@@ -274,7 +274,8 @@ func TestPermitLineLateTry(t *testing.T) {
 	})
 }
 
-// Who cannot stand in line waits outside, has permits beside those who do, and leaves nothing.
+// A waiter that is not listed, since its client does not receive grants, has permits beside those that are, and leaves nothing. Nothing is
+// reserved for it.
 func TestPermitLineOfOneOutside(t *testing.T) {
 	fakePermits(t, 2, func(s *stage) {
 		c, d := s.outside()
@@ -283,13 +284,11 @@ func TestPermitLineOfOneOutside(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.wantStanding(0)
 		in := s.waitFor(1)
-		s.release(one) // it is kept for the one outside
-		time.Sleep(100 * time.Millisecond)
-		s.wantLine(in)
+		one = in.Within(s.T, s.release(one), 50*time.Millisecond)
 		outside.Cancel(nil)
-		one = in.Within(s.T, time.Now(), time.Millisecond) // the one outside may listen still when it leaves
-		<-outside.Got                                      // closed: its wait has ended
+		<-outside.Got // closed: its wait has ended
 		kit.WantError(s.T, outside.Err, context.Canceled)
+		s.wantStanding(0)
 
 		outside = s.WaitAs(c, d, s.Lock(c))
 		time.Sleep(time.Second)
@@ -301,8 +300,8 @@ func TestPermitLineOfOneOutside(t *testing.T) {
 	})
 }
 
-// One outside the line is refused since the first in line wants more than are left to it, and from then on as many as it wants are kept for
-// it. It has them at once, or permits that are free would wait until it asks by itself, and the whole line with them.
+// Of several waiters, listed and not, that want more than one permit, one has them as soon as there are as many: whoever sleeps, nothing is
+// reserved for it.
 func TestPermitLineKeptForOneOutside(t *testing.T) {
 	fakePermits(t, 5, func(s *stage) {
 		outside := func(n int) *kit.Standing {
@@ -316,10 +315,19 @@ func TestPermitLineKeptForOneOutside(t *testing.T) {
 		h := s.holdOf(5)
 		first, second := outside(5), outside(3)
 		in := s.waitFor(5)
-		// The second one asks, and is refused, before the first one has them; and again before the one in line does, which is told to wait for a moment.
+		// The second one asks before the first one does, which is refused then, and before the one in line, which is told to wait for a moment.
 		kit.Next(first.D, "acquire", memdriver.Fault{DelayRequest: 500 * time.Microsecond})
-		h = first.Within(s.T, s.release(h), 50*time.Millisecond)
 		h = second.Within(s.T, s.release(h), 50*time.Millisecond)
-		s.release(in.Within(s.T, s.release(h), 50*time.Millisecond))
+		released := s.release(h)
+		for range 2 {
+			select {
+			case h = <-first.Got:
+				first = in
+			case h = <-in.Got:
+				in = first
+			}
+			kit.Took(s.T, time.Since(released), 0, 50*time.Millisecond, "the next one has them after %v")
+			released = s.release(h)
+		}
 	})
 }

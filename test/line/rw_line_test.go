@@ -120,7 +120,7 @@ func TestRWLineGrants(t *testing.T) {
 	})
 }
 
-// A release lets in so many readers at most. The others join within a second.
+// A release lets in so many readers at most, and has the next one ask. The others join within a second.
 func TestRWLineOfManyReaders(t *testing.T) {
 	fakeRW(t, func(s rwStage) {
 		const most, all = 64, 70
@@ -129,10 +129,10 @@ func TestRWLineOfManyReaders(t *testing.T) {
 		w := s.wait()
 		var holds []*holdfast.Hold
 		released := s.release(h)
-		s.wantLine(append(slices.Clone(readers[most:]), w)...)
+		s.wantLine(append(slices.Clone(readers[most+1:]), w)...)
 		for i, r := range readers {
 			within := time.Duration(0)
-			if i >= most {
+			if i > most {
 				within = kit.AsksEvery
 			}
 			holds = append(holds, r.Within(s.T, released, within))

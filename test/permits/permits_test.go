@@ -94,7 +94,7 @@ func TestPermitsHaveOneEffect(t *testing.T) {
 					once("release")
 					kit.Unlock(s.T, h)
 				case "release by id":
-					once("release")
+					once("force")
 					kit.OK(s.T, s.permits.ReleasePermits(background, h.PermitIDs()...))
 					kit.WantError(s.T, h.Unlock(), holdfast.ErrLost)
 				default:
@@ -149,9 +149,10 @@ func TestHoldersDoNotListenToTheTraffic(t *testing.T) {
 func TestL16_PayloadsAreNeverNegative(t *testing.T) {
 	on(t, "permits", 3, func(s *stage) {
 		announced := s.announced("redisson_sc:{x}")
-		h := s.acquire(3)
+		one, two := s.acquire(1), s.acquire(2)
 		kit.OK(s.T, s.permits.AddPermits(background, -2), s.permits.AddPermits(background, 1))
-		kit.Unlock(s.T, h) // 2 are available
+		kit.Unlock(s.T, one) // none is available
+		kit.Unlock(s.T, two) // 2 are
 		_ = s.acquire(1, holdfast.FixedLease(time.Second))
 		time.Sleep(2 * time.Second)
 		want(s.T, 2)(kit.Available(s.permits))
@@ -294,7 +295,7 @@ func TestPermitsAtClose(t *testing.T) {
 		gone()
 		s.WantReply("2", "GET", "x")
 		kit.WantError(s.T, context.Cause(h.Context()), holdfast.ErrClosed)
-		s.WantReply("0", "EXISTS", "holdfast_next:{x}")
+		s.WantReply("0", "EXISTS", kit.LineKey("x"), kit.AsksKey("x"))
 	})
 }
 

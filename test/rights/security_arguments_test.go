@@ -266,7 +266,7 @@ func TestHugeTextsAreBounded(t *testing.T) {
 			[][]any{{"HSET", huge, "a:1", "1"}}, call("mutex force", []any{huge}, many(50_000, numbered)...),
 		},
 		"the second key": {
-			nil, call("permits leave", []any{"x", huge, protocol.ReservationKey("x")}, many(200_000, numbered)...),
+			nil, call("permits leave", []any{"x", huge}, "", "c:1", "1", "0", "0", "", strings.Repeat("0123456789abcdef", 200_000)),
 		},
 		"the owner of many read holds": {
 			[][]any{{"HSET", "x", "mode", "read", huge, "99999"}}, call("rw renew", []any{"x"}, huge, "60000", "0"),
@@ -295,14 +295,15 @@ func TestHugeTextsAreBounded(t *testing.T) {
 		held, asks, line := protocol.PermitsKey("x"), protocol.AsksKey("x"), protocol.LineKey("x")
 		s.do(t)("SET", "x", "1000000000")
 		s.do(t)("ZADD", line, 1, "c:1")
-		s.do(t)("HSET", asks, "c:1", "N 3000 9999999999999 1", "c:1 ids", strings.Repeat("0123456789abcdef", protocol.MaxPermits+1))
+		s.do(t)("HSET", asks, "c:1", "N 3000 9999999999999 1 "+strings.Repeat("0123456789abcdef", protocol.MaxPermits+1))
 		s.do(t)(call("permits add", []any{"x", held, calls}, "id", "60000", "1")...)
 		if n, m := s.rdb.ZCard(background, held).Val(), s.rdb.ZCard(background, line).Val(); n+m > 0 {
 			t.Errorf("%d were granted, and %d wait", n, m)
 		}
-		ids := many(protocol.MaxPermits+1, numbered)
-		if err := s.rdb.Do(background, call("permits acquire", []any{"x", held, protocol.ReservationKey("x")}, append([]any{"60000", "1"}, ids...)...)...).Err(); err == nil {
-			t.Error("somebody acquires them")
+		for _, ids := range []string{strings.Repeat("0123456789abcdef", protocol.MaxPermits+1), "no id"} {
+			if err := s.rdb.Do(background, call("permits acquire", []any{"x", held}, "60000", "c:1", "0", "1", "", "1", ids)...).Err(); err == nil {
+				t.Error("somebody acquires them")
+			}
 		}
 	})
 	t.Run("the ids of permits", func(t *testing.T) {

@@ -184,7 +184,7 @@ func TestLineDropsTheDeaf(t *testing.T) {
 		`)
 		row(64)
 		s.play(`
-			holder releases       | done      | -          | last | others
+			holder releases       | done      | -          | last | last:n+0 others
 			last leaves           | done      | -          | -    | others
 			holder tries          | done
 		`)
@@ -327,7 +327,7 @@ func TestLineOpenRelease(t *testing.T) {
 		// So may one of ours who does not stand in line.
 		time.Sleep(30 * ms)
 		open(ms, 32*ms)
-		s.step("stranger tries", "refused") // it is none of those who wait
+		s.step("stranger comes", "refused") // it is going to stand in line
 		s.step("outside waits", "done", "outside 30s")
 		s.wantTurn(0, 0, 32*ms)
 	})

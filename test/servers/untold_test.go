@@ -58,7 +58,7 @@ func untoldLocks(t *testing.T, admin, p *kit.Platform, k *kit.Kind) {
 		t.Helper()
 		kit.Unlock(t, kit.Must(t)(other.TryLock(background)))
 	}
-	channel := strings.TrimSuffix(strings.ReplaceAll(k.Rights.Channels[0], "NAME", name), ":*")
+	channel := strings.TrimSuffix(strings.ReplaceAll(k.Channels[0], "NAME", name), ":*")
 
 	h := kit.Must(t)(k.Lock(c, name).Lock(background))
 	got := turn(other) // a fair lock tells only those who wait

@@ -32,16 +32,6 @@ local function publish(payload, channel)
   return 0
 end
 
--- has_placeholder says whether MinHold keeps the lock: the owner is a placeholder. The waiter that was told how long may be the one
--- that leaves.
-local function has_placeholder()
-  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-    if string.find(field, ':-', 1, true) then
-      return true
-    end
-  end
-end
-
 -- raise lets a key live for at least so long. What was promised is never
 -- shortened.
 local function raise(key, ttl)

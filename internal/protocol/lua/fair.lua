@@ -43,7 +43,7 @@ local QUEUE, TIMEOUTS, HEARTBEATS = unpack(KEYS, #KEYS - 2)
 
 -- fast acquire
 -- from common: lease
--- from waitlist: WAITLIST
+-- from waitlist: REQUESTS
 -- from fair: QUEUE, was_free
 local some = redis.pcall('EXISTS', KEYS[1], QUEUE, TIMEOUTS, HEARTBEATS, REQUESTS)
 local usable, recorded = true, type(some) == 'number' -- if not recorded, nothing is written to REQUESTS: see waitlist.lua
@@ -205,7 +205,7 @@ local function grant(seat)
 end
 
 -- clear deletes the queue.
--- from waitlist: WAITLIST
+-- from waitlist: REQUESTS
 -- from fair: QUEUE
 local function clear()
   redis.call('UNLINK', QUEUE, TIMEOUTS, HEARTBEATS)
@@ -213,7 +213,7 @@ local function clear()
 end
 
 -- remove removes a seat's entry, and returns whether there was one.
--- from waitlist: WAITLIST
+-- from waitlist: REQUESTS
 -- from fair: QUEUE
 local function remove(seat)
   redis.pcall('HDEL', REQUESTS, seat)
@@ -224,7 +224,7 @@ end
 -- trim removes the first entries of the queue, which are dead. The rest is as first_live has found it: without a live entry the queue is
 -- deleted. spare is set if head has had no chance to take the lock yet, so that no Redisson client drops it.
 -- from common: ours
--- from waitlist: WAITLIST
+-- from waitlist: REQUESTS
 -- from fair: HEARTBEAT, QUEUE, clear
 local function trim(dead, head, more, spare)
   if dead > 0 then
@@ -362,7 +362,7 @@ end
 
 -- write_times keeps an entry live until a time, and the others no longer than they were if the clock was set back. It also writes the time at
 -- which Redisson drops the entry, and extends the keys. foreign is the number of Redisson's waiters.
--- from waitlist: WAITLIST, NEAR
+-- from waitlist: REQUESTS, NEAR
 -- from fair: HEARTBEAT, QUEUE, silent
 local function write_times(seat, live, position, interval, foreign)
   if back > 0 then
@@ -392,7 +392,7 @@ local function write_times(seat, live, position, interval, foreign)
 end
 
 -- write_request records a request, and returns 1 if the seat had none, or 0; nil if it is not recorded, as no message could reach the waiter.
--- from waitlist: WAITLIST, SPELLING
+-- from waitlist: REQUESTS, SPELLING
 local function write_request(seat, live, request, joined)
   local id, grant, scattered = string.match(request, '^(%S+) (%d+) (%d)$')
   if not (recorded and id) then
@@ -423,7 +423,7 @@ end
 -- from waitlist: NEAR
 -- from kind: is_foreign
 -- from fair: HEARTBEAT, QUEUE, was_free, place, write_request, write_times
-local function refusal(allowed, holder, hint, seat, request, what)
+local function refusal(allowed, holder, hint, seat, request, what, blocker)
   local pttl, listed = redis.call('PTTL', KEYS[1]), what == '1'
   local known = some > 1 and (redis.call('ZSCORE', TIMEOUTS, seat) or redis.call('ZSCORE', HEARTBEATS, seat))
   if holder and some > 1 and (known or not listed) then -- a new waiter leaves it to others

@@ -3,6 +3,7 @@
 -- KEYS[1]  the lock, then keys that the kind adds
 -- ARGV[4]  the payload
 -- ARGV[5]  seat
+-- ARGV[10] optional: what the seat waits for, as the kind writes it
 --
 -- {1, now, untold}  the seat had an entry or a grant; the next waiter gets the lock
 -- {0, now, untold}  it had neither
@@ -24,8 +25,8 @@ if free > 0 then
     announce(free)
   end
 elseif listed then
-  -- from common: has_placeholder
-  if has_placeholder() then
+  -- from kind: has_placeholder
+  if has_placeholder() then -- the seat may be the waiter that knows until when
     -- from waitlist: send_retry
     send_retry(0)
   end

@@ -24,6 +24,9 @@ end
 -- SHARE is the room that unlisted waiters get in a yield window.
 local SHARE = 1
 
+-- STAGGER is the time, ms, between the requests that the first waiters send when the lock expires.
+local STAGGER = 50
+
 -- CHANNEL begins the name of the lock's own channel. An acquire has no ARGV[2]: it publishes nothing there, and is the most frequent call.
 local CHANNEL = 'redisson_lock__channel'
 
@@ -52,7 +55,7 @@ local function size(seat, what, left)
   return 1
 end
 
--- take raises a seat's count from a number to a text, and returns the error if Redis refuses.
+-- take raises a seat's count from a number to a text, and returns the error if Redis refuses; a second result would say when the lock ends.
 local function take(seat, from, to, ttl, what)
   local wrong = redis.pcall('HSET', KEYS[1], seat, to)
   if type(wrong) == 'table' then
@@ -100,6 +103,15 @@ local function replace(old, new, ttl, had)
   end
 end
 
+-- has_placeholder reports whether MinHold keeps the lock: its owner is a placeholder.
+local function has_placeholder()
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if string.find(field, ':-', 1, true) then
+      return true
+    end
+  end
+end
+
 -- announce publishes the release message for unlisted waiters, and returns the number of receivers.
 -- from common: publish
 local function announce(left)
@@ -117,6 +129,10 @@ end
 -- lives returns the time to live of the lock, ms.
 local function lives()
   return redis.call('PTTL', KEYS[1])
+end
+
+-- details returns what else a refusal says: nothing.
+local function details(blocker)
 end
 
 -- is_foreign reports whether a holder is a Redisson client.

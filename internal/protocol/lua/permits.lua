@@ -1,238 +1,288 @@
--- Pieces for the permits with a lease.
+-- The permits with a lease. KEYS[1] is the number of available permits; KEYS[2] is a sorted set of the held ones: id -> expiry, ms.
 --
--- KEYS[1]  how many permits are available, a number
--- KEYS[2]  the permits that are held, a sorted set of id -> ms when it expires
+-- A seat is a waiter: permits have no owner, and one owner may wait for several at a time. ARGV[10] and the waiter's request have the ids
+-- that it wants, 16 bytes each. Its client has chosen them, and no other acquire has them. So a grant writes what the acquire would write; a
+-- repeated acquire finds its permits held; and a leave releases just these, however late it comes.
 --
--- Permits that have expired are available again, in every script.
+-- The lock has room for the available permits, and a seat needs as many as it wants. So a large request holds up those behind it, for
+-- PATIENCE ms at a time: see held_back in waitlist.lua. Nothing is reserved for unlisted waiters.
 --
--- Who waits stands in the line of line.lua, as an owner of its own: permits have none, and one caller may
--- wait for several at once. The ids of the permits that it wants, 16 bytes each, are a second field of the
--- asks, OWNER and IDS. Its client has chosen them, and no other acquire has them. So a grant writes what its
--- acquire would write; an acquire that asks again finds its permits held; and a leave gives back just these,
--- however late it comes.
+-- Permits that have expired are available again, in every script. A script that only finds some expired grants nothing: the first waiters
+-- know when the next permit expires, and send a request then.
 --
--- What could go wrong, and why it does not (R1 ... are rows of the tests, see test/line/permits_line_test.go):
---
--- R1   a waiter leaves while it is granted: leave names the ids.
--- R2   a message is lost: the next ask finds the permits held.
--- R3   who is granted them is stopped: they expire with the grant. The first of the line asks when the next
---      permit expires, and whoever asks serves all.
--- R4   it wakes later: its deadline, 0.99 of the grant after its ask was sent, has passed.
--- R5   a semaphore may end before the grant does: then the message says to ask, and the answer says when.
--- R6   several permits of one hold are renewed as any.
--- R7   Redisson waits: one permit, not all of them, is left to it at a time. It has had it when none is available.
--- R8   Redisson holds: nobody says whose a permit is, but ids of ours are known by their looks. Of many
---      only the first and the last to expire are looked at.
--- R9   permits become available otherwise (added, set, forced): the script that does it serves, too. One
---      that only finds some expired does not: the first of the line is about to ask.
--- R10  the dead are dropped, MOST a script. The first is told to ask if there are more to serve.
--- R12  memory is full: what gives back begins with a write that needs none.
--- R14  no right to the line: all is as without it, and what is reserved (semaphore_next.lua) holds for both.
--- R16  a try does not overtake whom others wait behind.
--- big  who wants many holds up those behind it, as long as semaphore_next.lua says. One line for all would let one that
---      wants more than it gets hold up the others for ever.
---
--- R11, R13, R15, R17 to R19 are as a plain lock's.
+-- available, stored and missing are state that functions share. So a prologue takes them: pieces that a block takes are the block's own.
 
--- free is how many are available. If that is no number, nothing is done.
--- from calls: integer
-local free, wrong = integer(redis.call('GET', KEYS[1]))
-if wrong then
-  return wrong
+-- fast acquire
+-- from common: lease
+-- from waitlist: WAITLIST
+-- from kind: MOST_IDS, stored
+local some = redis.pcall('EXISTS', WAITLIST, YIELD)
+local usable = type(some) == 'number'
+if (some == 0 or not usable) and #ARGV[10] == 16 and stored and #stored < 16 and string.match(stored, '^[1-9]%d*$') and
+  redis.call('ZADD', KEYS[2], 'NX', at + lease, ARGV[10]) == 1 then
+  -- One new permit, and nobody waits. Permits that have expired are not needed.
+  redis.call('DECRBY', KEYS[1], '1')
+  local ttl = redis.call('PTTL', KEYS[1])
+  if ttl >= 0 then -- 0 in its last millisecond
+    redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))
+    return ttl - lease < 0 and {1, at, ttl} or at
+  end
+  return at
 end
-
--- whole writes an integer without an exponent.
-local function whole(n)
-  return string.format('%.0f', n)
+if #ARGV[10] > 16 * MOST_IDS or #ARGV[10] % 16 ~= 0 then
+  return redis.error_reply('ERR these are no ids of permits, or more than one hold can have')
 end
+-- from kind: available, missing
+some = 1 -- see acquire.lua: the rest of the script is needed
 
--- lined says that there is a line for this user. There is none either while a cluster moves the slot. In a
--- crowd somebody stands in it, or a permit may be left to others.
--- from line: LINE
-local crowd = redis.pcall('EXISTS', LINE, TURN)
-local lined = type(crowd) == 'number'
-crowd = lined and crowd > 0
+-- fast release
+-- from waitlist: WAITLIST
+local free
+local score = #ARGV[10] == 16 and redis.call('ZSCORE', KEYS[2], ARGV[10])
+if score and score - at > 0 then
+  -- One permit, which has not expired. KEYS[1] counts twice: 2 means that it exists, and that there are no entries.
+  local exist = redis.pcall('EXISTS', KEYS[1], KEYS[1], WAITLIST)
+  local usable = type(exist) == 'number'
+  if not usable then
+    exist = redis.call('EXISTS', KEYS[1], KEYS[1])
+  end
+  local left = exist == 2 and redis.pcall('INCRBY', KEYS[1], '1')
+  if type(left) == 'number' then -- otherwise nothing has been done, and the rest of the script finds the reason
+    redis.call('ZREM', KEYS[2], ARGV[10])
+    ARGV[4] = string.format('%.0f', left > 0 and left or 0)
+    -- from kind: received, failed
+    if usable and not failed and received > 0 then
+      -- from waitlist: maybe_yield
+      maybe_yield(0)
+    end
+    return failed and {1, at, 0, 0, failed} or at
+  end
+end
+-- from kind: available
 
--- theirs is for how long from now on one permit is left to others, ms: see turn in line.lua. They have had it
--- if none is available, and have gone if nobody listens any more.
--- from line: turn, set_turn, listeners
--- from permits: free, lined
-local theirs = 0
-if crowd then
-  local _, left = turn()
-  theirs = math.max(left - at, 0)
-  if theirs > 0 and (free <= 0 or listeners(ARGV[2]) == 0) then
-    set_turn(0, at)
-    theirs = 0
+-- SHARE is the room that unlisted waiters get in a yield window: one permit.
+local SHARE = 1
+
+-- STAGGER is the time, ms, between the requests that the first waiters send when a permit expires: the first request makes the script grant
+-- what is available to all.
+local STAGGER = 1
+
+-- CHANNEL begins the name of the lock's own channel.
+local CHANNEL = 'redisson_sc'
+
+-- STRIDE is the number of arguments of a renewal.
+local STRIDE = 3
+
+-- MOST_IDS is the largest number of permits of one acquire, MaxPermits in Go: neither a caller nor another program that writes a request may
+-- keep the server busy.
+local MOST_IDS = 4096
+
+-- stored is the text at KEYS[1]; false if there is no semaphore.
+local stored = redis.call('GET', KEYS[1])
+
+-- add_available adds to the available permits. A semaphore that has been deleted is not made anew.
+-- from kind: stored, available
+local function add_available(n)
+  if stored then
+    available = redis.call('INCRBY', KEYS[1], string.format('%.0f', n))
   end
 end
 
--- announce_available says how many permits are going to be available.
+-- available is the number of available permits. If KEYS[1] is no number, nothing is done.
 -- from common: publish
--- from permits: whole
-local function announce_available(n)
-  publish(whole(math.max(0, n)))
+-- from calls: integer
+-- from kind: stored
+local available, invalid = integer(stored)
+if invalid then
+  return invalid
+end
+local expired = redis.call('ZCOUNT', KEYS[2], 0, at)
+if expired > 0 then
+  publish(string.format('%.0f', math.max(0, available + expired)))
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], 0, at)
+  if stored then
+    available = redis.call('INCRBY', KEYS[1], expired)
+  end
 end
 
--- tell_holders has those who hold permits look at what they hold: somebody else has
--- changed it. Holders do not listen on the channel above, which tells them of every
--- permit that comes back.
+-- tell_holders makes the holders of permits check them: another client has changed some. They do not subscribe to the lock's own channel,
+-- where every release is published.
 -- from common: publish
 local function tell_holders(channel)
   publish('0', channel)
 end
 
--- give_back makes permits available that have been taken off the held ones. A
--- semaphore that has been deleted is not made anew by that.
--- from permits: free, whole
-local function give_back(n)
-  if n > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
-    free = redis.call('INCRBY', KEYS[1], whole(n))
+-- missing is the number of the caller's permits that are not held, as soon as they have been counted.
+local missing
+
+-- count returns 1 if a seat holds its permits, or 0. To release, it is enough to hold one of them.
+-- from kind: missing
+local function count(seat)
+  missing = 0
+  for i = 1, #ARGV[10], 16 do
+    if not redis.call('ZSCORE', KEYS[2], string.sub(ARGV[10], i, i + 15)) then
+      missing = missing + 1
+    end
+  end
+  return (missing == 0 or ARGV[7] == '0' and missing < #ARGV[10] / 16) and 1 or 0
+end
+
+-- room returns the room for a seat: the available permits.
+-- from kind: available
+local function room(seat, what)
+  return available, nil, false
+end
+
+-- size returns the room that a seat needs. It is nil if the seat holds up nobody: there are not as many permits, or others are let by. It is
+-- 0 if another acquire of a waiter, which came late, has taken its permits; or if another program has written the request.
+-- from waitlist: held_back
+-- from kind: MOST_IDS, available, missing
+local function size(seat, what, left)
+  if not what then
+    return 1
+  end
+  local n = seat == ARGV[5] and missing
+  if not n and (#what % 16 ~= 0 or #what > 16 * MOST_IDS or redis.call('ZSCORE', KEYS[2], string.sub(what, 1, 16))) then
+    return 0
+  end
+  n = n or #what / 16
+  if n > left and left > 0 then
+    local _, age = held_back()
+    if age and age >= PATIENCE or n > available + redis.call('ZCARD', KEYS[2]) then
+      return nil
+    end
+  end
+  return n
+end
+
+-- take makes a seat hold its permits. It returns the error if Redis refuses; and the time, ms, after which the semaphore and the permits end,
+-- if that is before the lease does.
+-- from kind: add_available
+local function take(seat, from, to, ttl, what)
+  local expiry, new = string.format('%.0f', at + ttl), 0
+  for i = 1, #what, 16 do
+    local id = string.sub(what, i, i + 15)
+    local added = redis.pcall('ZADD', KEYS[2], 'NX', expiry, id)
+    if type(added) == 'table' then
+      return added
+    elseif added == 0 and tonumber(redis.call('ZSCORE', KEYS[2], id)) < at + ttl then
+      redis.call('ZADD', KEYS[2], expiry, id)
+    end
+    new = new + added
+  end
+  add_available(0 - new) -- by 0 as well: Redis 8 and Valkey 8 reply to WAIT for what a connection has written
+  local lives = redis.call('PTTL', KEYS[1])
+  if lives >= 0 then
+    redis.call('PEXPIRE', KEYS[2], math.max(lives, 1))
+    return nil, lives - ttl < 0 and lives
   end
 end
 
--- expired is how many permits have expired. They are available again.
--- from permits: free, announce_available, give_back
-local expired = redis.call('ZCOUNT', KEYS[2], 0, at)
-if expired > 0 then
-  announce_available(free + expired)
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], 0, at)
-  give_back(expired)
+-- keep lowers a seat's count: never, since permits do not nest.
+local function keep(seat, have, to)
 end
 
--- stored is what stands at KEYS[1]; store has it be free.
--- from permits: free, whole, expired
-local stored = free
-local function store()
-  if free ~= stored then
-    redis.call('INCRBY', KEYS[1], whole(free - stored))
-    stored = free
+-- drop releases the permits of the caller's seat, and returns the room for waiters. It sets the payload of the release message.
+-- from kind: available, add_available
+local function drop(seats)
+  local found = 0
+  for i = 1, #ARGV[10], 16 do
+    found = found + redis.call('ZREM', KEYS[2], string.sub(ARGV[10], i, i + 15))
   end
+  add_available(found)
+  ARGV[4] = string.format('%.0f', math.max(0, available))
+  return available
 end
 
--- IDS stands behind an owner in the name of a field: see above. MOST_IDS is how many one asks for at most, as MaxPermits in Go:
--- what somebody else has written there, or calls with, must not keep the server busy.
--- from line: LINE
-local IDS, MOST_IDS = ' ids', 4096
+-- idle returns the room for waiters when a seat leaves that holds nothing.
+-- from kind: available
+local function idle()
+  return available
+end
 
--- foreign says whether one of Redisson's holds a permit: ids of ours have a UUID's version, 8, and an h behind the
--- first eight bytes. Of many the first and the last SEEN to expire are looked at.
+-- has_placeholder reports whether MinHold keeps the lock: permits it does not keep.
+local function has_placeholder()
+end
+
+-- announce publishes the release message for unlisted waiters, and returns the number of receivers.
+-- from common: publish
+local function announce(left)
+  return publish(string.format('%.0f', math.max(0, left)))
+end
+
+-- received is the number of receivers of the release message, which is published here: as announce does it, but without a function.
+-- failed is the error if Redis refuses it, or nil.
+local received, failed = 0, nil
+if ARGV[2] ~= '' then
+  received = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
+  failed = type(received) == 'table' and received.err or nil
+end
+
+-- lives returns the time, ms, after which the next permit expires; -1: never.
+local function lives()
+  local first = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(922337203685477', 'WITHSCORES', 'LIMIT', 0, 1)
+  return first[2] and first[2] - at or -1
+end
+
+-- details returns what else a refusal says: how many permits are available and how many are held; how many of the available ones stay for
+-- blocker, the waiter that alone is in the way of the seat; and 0 if there is no semaphore.
+-- from kind: stored, available
+local function details(blocker)
+  local reserved = 0
+  if blocker then
+    -- from waitlist: request_of, hold_back
+    hold_back(blocker)
+    reserved = #(select(5, request_of(blocker)) or '') / 16
+  end
+  return available, redis.call('ZCARD', KEYS[2]), reserved, stored and 1 or 0
+end
+
+-- is_foreign reports whether a Redisson client holds a permit. Our ids have an h behind the first eight bytes, which are those of a UUID of
+-- version 8. Of many permits the first and the last SEEN to expire are examined.
 local SEEN = 50
-local function foreign(held)
-  for from = 0, held > SEEN and -SEEN or 0, -SEEN do
-    for _, id in ipairs(redis.call('ZRANGE', KEYS[2], from, from + SEEN - 1)) do
+local function is_foreign(holder)
+  for from = 0, -SEEN, -SEEN do
+    local ids = redis.call('ZRANGE', KEYS[2], from, from + SEEN - 1)
+    for _, id in ipairs(ids) do
       local version, _, mark = string.byte(id, 7, 9)
       if mark ~= 104 or version < 128 or version > 143 then
         return true
       end
     end
+    if #ids < SEEN then
+      return false
+    end
   end
 end
 
--- serve grants what is available to those who stand in line, in their order. So many stay available. It returns
--- whether me, an owner that wants so many, is one of them: it needs no message. And it returns whether those who
--- do not stand there may have what is left.
---
--- Who wants more than are available keeps those behind it waiting, unless that are more than there are at all, or
--- others are let by: see semaphore_next.lua. MOST are looked at.
--- from common: publish
--- from line: ask_again, listening, tell, step_out
--- from semaphore_next: reservation, stand_down, stretch
--- from permits: free, lined, whole, store, IDS, MOST_IDS
-local MOST = 64
-local function serve(stay, me, wants, my_id)
-  if free <= stay then
-    return false, true
-  end
-  local key = 'holdfast_next' .. string.sub(LINE, 14)
-  local who, kept, since = reservation(key)
-  local let_by = who and since > 0 and at >= since + stretch
-  local place, mine, moved, ttl = 0, false, false, nil
-  local only = false -- the one for whom permits are kept, if it stands further behind: the clock may have been set back
-  for _ = 1, MOST do
-    if free <= stay then
-      return mine, true
-    end
-    local owner = redis.pcall('ZRANGE', LINE, place, place)[1]
-    if not owner then
-      return mine, not only
-    end
-    local ids, id, n = '', my_id, wants
-    if owner ~= me then
-      ids = redis.pcall('HGET', ASKS, owner .. IDS)
-      ids = type(ids) == 'string' and #ids <= 16 * MOST_IDS and #ids % 16 == 0 and ids or ''
-      id, n = string.sub(ids, 1, 16), #ids / 16
-    end
-    local out = true
-    local stands_back = who and who ~= id and not let_by
-    if n > 0 and not (only and stands_back) and free - n >= stay + (stands_back and kept or 0) then
-      local number, lease, channel
-      if owner == me then
-        mine, free = true, free - n
-      else
-        number, lease, channel = listening(owner)
-      end
-      if number then
-        for i = 1, #ids, 16 do
-          local each, expiry = string.sub(ids, i, i + 15), at + lease
-          if redis.call('ZADD', KEYS[2], 'NX', whole(expiry), each) == 1 then
-            free = free - 1
-          elseif tonumber(redis.call('ZSCORE', KEYS[2], each)) < expiry then -- an earlier call of its own has taken it since
-            redis.call('ZADD', KEYS[2], whole(expiry), each)
-          end
-        end
-        ttl = ttl or redis.call('PTTL', KEYS[1])
-        if ttl >= 0 then
-          redis.call('PEXPIRE', KEYS[2], math.max(ttl, 1))
-          number = ask_again(number, 0) -- it has to know when the semaphore ends
-        end
-        publish(number, channel)
-      end
-    elseif n == 0 or owner ~= me and not listening(owner) then -- it is dead
-    elseif let_by or n > free + (mine and wants or 0) + redis.call('ZCARD', KEYS[2]) then
-      place, out = place + 1, false
-    elseif stands_back and (only or free - n >= stay) then
-      only, place, out = true, place + 1, false
+-- stay extends those permits of a seat that it holds, and returns texts: how many these are; the times, ms, after which the first and the
+-- last of them expire, -1: never; the time after which the semaphore ends, and they with it, -1: never; and the ids of those that are not
+-- held. A ttl of 0 changes nothing. A key that another program has overwritten holds none, and must not fail the other renewals of the call.
+-- from common: even_if_full
+local NEVER = 922337203685477
+local function stay(key, seat, ttl, what)
+  local expiry, held, first, last = at + ttl, 0, NEVER, at
+  local short, found = {}, {'', '', '', ''}
+  for i = 1, #what, 16 do
+    local id = string.sub(what, i, i + 15)
+    local score = redis.pcall('ZSCORE', key, id)
+    score = type(score) == 'string' and tonumber(score) or 0
+    if score <= at then
+      found[#found + 1] = id
     else
-      return mine, false
-    end
-    if out then
-      step_out(owner, owner .. IDS)
-      moved = true
-      if who == id then
-        stand_down(key, id)
-        who, only, place = nil, false, 0
-      end
+      held = held + 1
+      first, last = math.min(first, math.max(score, expiry)), math.max(last, score, expiry)
+      short[#short + 1] = score < expiry and id or nil
     end
   end
-  if moved then
-    tell(0)
+  if #short > 0 then
+    even_if_full('ZREM', key)
   end
-  return mine, false
-end
-
--- pass_on makes so many permits more available, or fewer, and has those have them who wait: the first in line,
--- and others, who are told what is left.
--- from common: publish
--- from line: LINE, tell, leave_turn, listeners
--- from permits: free, lined, theirs, whole, store, serve
-local function pass_on(n)
-  free = free + n
-  local before = free
-  if crowd and free > 0 then
-    if theirs == 0 and (listeners(ARGV[2]) or 0) > 0 then
-      theirs = math.max(leave_turn(tonumber(redis.pcall('ZCARD', LINE)) or 0), 0)
-    end
-    serve(theirs > 0 and 1 or 0)
-    if theirs > 0 then
-      tell(1)
-    end
+  for _, id in ipairs(short) do
+    redis.call('ZADD', key, string.format('%.0f', expiry), id)
   end
-  store()
-  if free > 0 or free == before then
-    local heard = publish(whole(math.max(0, free)))
-    if lined and not crowd and heard > 0 then
-      leave_turn(0)
-    end
+  for i, n in ipairs({held, first < NEVER and first - at or -1, last < NEVER and last - at or -1, redis.call('PTTL', key)}) do
+    found[i] = string.format('%.0f', n)
   end
+  return found
 end

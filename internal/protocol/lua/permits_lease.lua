@@ -1,18 +1,17 @@
--- lease: a permit shall be held for at least so long, if it is held. One that
--- never expires is given an end.
+-- lease: extends a permit to at least a time to live, if it is held. A permit that never expires gets that time to live.
 --
--- KEYS[1]  how many permits are available
--- KEYS[2]  the permits that are held
+-- KEYS[1]  the number of available permits
+-- KEYS[2]  the held permits
 -- ARGV[4]  the permit's id
 -- ARGV[5]  time to live, ms
--- ARGV[6]  the channel on which the holder is told of a change
+-- ARGV[6]  the channel that makes its holder check it
 --
--- now       it is
+-- now       done
 -- {0, now}  it is not held
 
 -- from common: lease_error, even_if_full
--- from line: tell
--- from permits: free, expired, announce_available, tell_holders, whole
+-- from waitlist: send_retry
+-- from kind: available, announce, tell_holders
 local score = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[4]) or '0')
 if score == 0 then
   return {0, at}
@@ -23,12 +22,12 @@ if never or score < expiry then
   if wrong then
     return wrong
   end
-  if never then
-    announce_available(free) -- who waits knows of no end
-    tell(0)
+  if never then -- waiters know of no end
+    announce(available)
+    send_retry(0)
   end
   tell_holders(ARGV[6])
   even_if_full('ZREM', KEYS[2])
-  redis.call('ZADD', KEYS[2], whole(expiry), ARGV[4])
+  redis.call('ZADD', KEYS[2], string.format('%.0f', expiry), ARGV[4])
 end
 return at

@@ -6,6 +6,7 @@
 -- ARGV[6]  the largest count before: an earlier acquire may have had no effect
 -- ARGV[7]  the count after; 0 releases the lock
 -- ARGV[8]  optional: 1 if the owner's client is subscribed to ARGV[2], or 0. The reply then has the number of other receivers
+-- ARGV[10] optional: what the seat holds, as the kind writes it
 --
 -- now               done
 -- {1, now, received, granted, untold}  done; the number of unlisted waiters that received the release message; 1 if an entry was granted

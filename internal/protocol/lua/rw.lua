@@ -1,3 +1,5 @@
+-- like mutex
+--
 -- The read-write lock: a hash at KEYS[1], which lives at least as long as the longest hold:
 --
 -- mode         read or write
@@ -442,17 +444,6 @@ if ARGV[2] ~= '' then
   if ARGV[4] == '1' then
     redis.pcall(ARGV[3], ARGV[2], '0')
   end
-end
-
--- lives returns the time to live of the lock, ms.
-local function lives()
-  return redis.call('PTTL', KEYS[1])
-end
-
--- is_foreign reports whether a holder is a Redisson client.
--- from common: ours
-local function is_foreign(holder)
-  return holder and not ours(holder)
 end
 
 -- stay extends a lock that a seat reads; a ttl of 0 changes nothing. It returns the seat's count, and the number of the lock's further keys

@@ -18,7 +18,7 @@
 
 -- from calls: remembers, rewrite
 -- from semaphore: free, n, change
--- from semaphore_next: wanted, hold_back, stand_next, stand_down
+-- from semaphore_next: wanted, begin_stretch, stand_next, stand_down
 if remembers(KEYS[2], ARGV[4]) then
   rewrite(KEYS[2])
   return at
@@ -26,7 +26,7 @@ end
 local kept, again = wanted(KEYS[3], ARGV[4])
 if free - n < kept then
   if free >= n then
-    hold_back(KEYS[3])
+    begin_stretch(KEYS[3])
   end
   if ARGV[7] == '1' then
     stand_next(KEYS[3], ARGV[4], n)

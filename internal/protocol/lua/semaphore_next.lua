@@ -1,4 +1,4 @@
--- Pieces for both semaphores: the waiter that others stand back for, so that one
+-- Pieces for the semaphore without leases: the waiter that others stand back for, so that one
 -- who wants many permits is not overtaken for ever by those who want few.
 --
 -- At a key of our own stands how many permits are wanted, since when others are
@@ -19,7 +19,7 @@ local stretch = 10000
 -- reservation returns who waits, for how many, and since when others are held back
 -- for it; nil if nobody does, or nobody can: one of the future would never end.
 local function reservation(key)
-  local text = redis.pcall('GET', key) -- not declared where permits are given back
+  local text = redis.call('GET', key)
   local n, since = string.match(type(text) == 'string' and text or '', '^(%d+) (%d+) ')
   if n and #n < 16 and since - at <= 0 then
     return string.sub(text, -16), tonumber(n), tonumber(since)
@@ -46,9 +46,9 @@ local function wanted(key, who)
   return n, left
 end
 
--- hold_back notes that somebody was refused for that waiter's sake alone.
+-- begin_stretch notes that somebody was refused for that waiter's sake alone.
 -- from semaphore_next: reservation, reserve
-local function hold_back(key)
+local function begin_stretch(key)
   local who, n, since = reservation(key)
   if since == 0 then
     reserve(key, who, n, at, math.max(1, redis.call('PTTL', key)))

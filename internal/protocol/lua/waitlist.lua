@@ -1,12 +1,13 @@
 -- Pieces for scripts that use the waitlist of a lock: its waiters, in order of arrival. A paragraph is a piece.
 --
 -- A lock has room, and a seat, the field of the lock that a waiter will hold, needs some of it. The kind defines both: room, size, take,
--- announce, lives, is_foreign, SHARE and CHANNEL are pieces of its file.
+-- announce, lives, is_foreign, details, SHARE, STAGGER and CHANNEL are pieces of its file.
 --
 -- WAITLIST  a sorted set: seat -> arrival, us. An entry with a place in front, which is before all others, has AHEAD less
 -- REQUESTS  a hash: seat -> its last acquire request, 'ID GRANT UNTIL SCATTERED WHAT'. ID is random, a new one for each request. A grant
 --           lasts for GRANT ms. The entry is live until UNTIL, ms. SCATTERED is 1 on a cluster, where a client may be subscribed at any
---           node unless messages are sharded. WHAT, if the kind needs it, says what the waiter wants
+--           node unless messages are sharded. WHAT, if the kind needs it, says what the waiter wants. Beside
+--           the requests stands when a large one began to hold others back: see held_back
 -- YIELD     a string: the yield window, in which the lock is left to unlisted waiters; see yield_window
 --
 -- None is declared as a key. While a cluster moves a slot, it refuses a call of several keys if one of them is missing, and the
@@ -21,7 +22,10 @@
 -- every other message carries the first half only, which names the request and grants nothing.
 
 local SUFFIX = string.find(KEYS[1], '{', 1, true) and ':' .. KEYS[1] or ':{' .. KEYS[1] .. '}'
-local WAITLIST, REQUESTS, YIELD = 'holdfast_line' .. SUFFIX, 'holdfast_asks' .. SUFFIX, 'holdfast_turn' .. SUFFIX
+local WAITLIST, YIELD = 'holdfast_line' .. SUFFIX, 'holdfast_turn' .. SUFFIX
+
+-- from waitlist: SUFFIX
+local REQUESTS = 'holdfast_asks' .. SUFFIX
 
 -- SPELLING marks the request for a name with braces, after SCATTERED. Locks named x and {x} share these keys; a waiter for one has no
 -- request for the other, and is not granted it.
@@ -51,7 +55,7 @@ local function receivers(channel)
 end
 
 -- request_of returns the parts of a seat's last acquire request; nil if it has none.
--- from waitlist: WAITLIST, SPELLING
+-- from waitlist: REQUESTS, SPELLING
 local function request_of(seat)
   local request = redis.pcall('HGET', REQUESTS, seat)
   local id, grant, live, scattered, spelling, what =
@@ -77,25 +81,31 @@ local function grantable(seat)
 end
 
 -- remove_entry removes a seat's entry, and returns whether there was one.
--- from waitlist: WAITLIST
+-- from waitlist: WAITLIST, REQUESTS
 local function remove_entry(seat)
   redis.pcall('HDEL', REQUESTS, seat)
   return redis.pcall('ZREM', WAITLIST, seat) == 1
 end
 
 -- grant_room grants the lock to waiters, in order, until there is no room for the next waiter. It returns the room that is left; the
--- number of grants; whether me, a seat that wants this and needs no message, is next; and whether a waiter needs more room. A waiter of
--- size nil is passed over; size 0 means that it holds the lock already. At most MOST_ENTRIES are examined. Entries that are stale, or
--- whose client is not subscribed, are removed.
+-- number of grants; whether me, a seat that wants this and needs no message, is next; and the seat of the waiter that needs more room, if
+-- there is one. A waiter of size nil is passed over; size 0 means that it holds the lock already. Entries that are stale, or whose client is
+-- not subscribed, are removed. At most MOST_ENTRIES are examined; if there are more, the first one is to ask again.
+--
+-- If what is granted ends before the grant does, the message makes the waiter ask again: the reply says when.
 -- from common: publish
--- from waitlist: WAITLIST, grantable, remove_entry
+-- from waitlist: WAITLIST, grantable, remove_entry, retry_message
 -- from kind: size, take
 local MOST_ENTRIES = 64
 local function grant_room(left, me, wanted)
   local granted, mine, position = 0, false, 0
-  for _ = 1, MOST_ENTRIES do
+  for examined = 0, MOST_ENTRIES do
     local seat = left > 0 and redis.pcall('ZRANGE', WAITLIST, position, position)[1]
     if not seat then
+      break
+    elseif examined == MOST_ENTRIES then
+      -- from waitlist: send_retry
+      send_retry(0)
       break
     end
     local id, grant, what, channel
@@ -104,26 +114,27 @@ local function grant_room(left, me, wanted)
     elseif (size(seat) or 0) <= left then
       id, grant, what, channel = grantable(seat)
     else
-      return left, granted, mine, true
+      return left, granted, mine, seat
     end
     local need = what and size(seat, what, left)
     if need and need > left then
-      return left, granted, mine, true
+      return left, granted, mine, seat
     elseif what and not need then
       position = position + 1
     else
       if id and need > 0 then
-        if take(seat, 0, '1', grant, what) then
+        local wrong, ends = take(seat, 0, '1', grant, what)
+        if wrong then
           break -- a cluster is moving the lock, and has not moved the waitlist
         end
         granted = granted + 1
-        publish(id, channel)
+        publish(ends and retry_message(id, 0) or id, channel)
       end
       mine, left = mine or seat == me, left - (need or 0)
       remove_entry(seat)
     end
   end
-  return left, granted, mine, false
+  return left, granted, mine
 end
 
 -- entries returns the first thousand entries.
@@ -198,19 +209,20 @@ end
 -- offer gives the room of a lock to its waiters, listed or unlisted. It yields only what may be enough for unlisted waiters. It returns the number of unlisted waiters that received the release
 -- message, without own subscribers of this client; and 1 if an entry was granted the lock, or 0.
 -- from common: publish
--- from waitlist: receivers, grant_room
+-- from waitlist: WAITLIST, receivers, grant_room
 -- from kind: announce, SHARE
 local function offer(free, own)
   local yields = free >= SHARE and ARGV[2] ~= '' and (receivers(ARGV[2]) or 0) - own > 0
   if yields then
-    -- from waitlist: maybe_yield, send_retry
+    -- from waitlist: maybe_yield
     yields = maybe_yield(tonumber(redis.pcall('ZCARD', WAITLIST)) or 0) > 0
-    if yields then
-      send_retry(1)
-    end
   end
   local share = yields and SHARE or 0
   local left, granted = grant_room(free - share)
+  if yields then
+    -- from waitlist: send_retry
+    send_retry(1)
+  end
   left = left + share
   return left > 0 and announce(left) - own or 0, math.min(granted, 1)
 end
@@ -235,7 +247,7 @@ end
 
 -- add_entry keeps a seat's entry, or adds one: the last, or with a place in front. It writes the seat's request. It returns the position, from 0; 1 if the entry is new, or 0;
 -- and the interval of requests, ms. It returns nil if Redis refuses to write, since no message could reach the waiter then.
--- from waitlist: WAITLIST, NEAR, SPELLING
+-- from waitlist: WAITLIST, REQUESTS, NEAR, SPELLING
 local AHEAD = 2 ^ 52
 local function add_entry(seat, id, grant, scattered, front, what)
   local new = redis.pcall('ZADD', WAITLIST, 'NX', string.format('%.0f', front and us - AHEAD or us), seat)
@@ -256,15 +268,37 @@ local function add_entry(seat, id, grant, scattered, front, what)
   end
 end
 
--- refusal returns the reply to a seat that is refused: {0, now, pttl, holder, hint, position, new, listens}. The holder is empty, and
+-- held_back returns the seat of the waiter that holds others back which there is room for, and for how long it has done so, ms. After
+-- PATIENCE ms it lets others by, for as long.
+-- from waitlist: REQUESTS
+local PATIENCE = 10000
+local function held_back()
+  local noted = redis.pcall('HGET', REQUESTS, ' since')
+  local since, seat = string.match(type(noted) == 'string' and noted or '', '^(%d+) (.*)$')
+  local age = since and at - since
+  if age and age >= 0 and age < 2 * PATIENCE and redis.pcall('HGET', REQUESTS, seat) then
+    return seat, age
+  end
+end
+
+-- hold_back notes that a waiter holds others back, unless one is noted.
+-- from waitlist: REQUESTS, held_back
+local function hold_back(seat)
+  if not held_back() then
+    redis.pcall('HSET', REQUESTS, ' since', string.format('%.0f ', at) .. seat)
+  end
+end
+
+-- refusal returns the reply to a seat that is refused: {0, now, pttl, holder, hint, position, new, listens, ...}. The holder is empty, and
 -- pttl -2, during a yield window. hint is the latest time of the next request, in ms from now; below 0: the lock does not expire.
 -- position is -1 without an entry; new is 1 if the entry is. listens is 1 if the waiter subscribes to the lock's own channel as well,
--- because a Redisson client will publish its release there.
+-- because a Redisson client will publish its release there. Behind that stand the details of the kind; blocker is the waiter that alone is
+-- in the way of the seat, if there is one.
 -- from waitlist: NEAR, yield_window, set_yield, add_entry
--- from kind: lives, is_foreign
-local function refusal(allowed, holder, hint, seat, request, what)
+-- from kind: STAGGER, lives, is_foreign, details
+local function refusal(allowed, holder, hint, seat, request, what, blocker)
   local pttl, theirs = lives(), is_foreign(holder)
-  if allowed and theirs then
+  if allowed and theirs and not hint then
     local pause, _, length = yield_window()
     if pause > 0 then -- an unlisted waiter has used its window
       set_yield(0, at, length)
@@ -277,12 +311,13 @@ local function refusal(allowed, holder, hint, seat, request, what)
   end
   if position then
     if position < NEAR and pttl >= 0 then
-      hint = pttl + position * 50
+      hint = math.min(hint or often, pttl + position * STAGGER)
     elseif new == 1 and not hint then
       hint = us % often -- so that they do not ask together
     end
     hint = math.min(hint or often, often)
   end
   local listens = theirs and position and position < NEAR and 1 or 0
-  return {0, at, pttl, holder or '', hint or pttl == -2 and INTERVAL or pttl, position or -1, new or 0, listens}
+  hint = hint or pttl == -2 and INTERVAL or pttl
+  return {0, at, pttl, holder or '', hint, position or -1, new or 0, listens, details(blocker)}
 end

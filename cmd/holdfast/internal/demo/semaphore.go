@@ -28,7 +28,7 @@ var semaphoreShow = Show{
 func (s *show) semaphore(name string, n int) string {
 	key := s.prefix + ":" + name
 	s.lasting = append(s.lasting, key, protocol.CallsKey(key))
-	s.keys = append(s.keys, protocol.PermitsKey(key), protocol.ReservationKey(key))
+	s.keys = append(s.keys, protocol.PermitsKey(key))
 	first := must(s.client().NewPermitSemaphore(key).TrySetPermits(s.ctx, n))
 	promise(first, "the semaphore was there already")
 	return key

@@ -81,7 +81,7 @@ func TestLongTexts(t *testing.T) {
 		w.do("SET", "permits", 3)
 		w.do("ZADD", protocol.PermitsKey("permits"), 9e14, "0123456789abcdef")
 		w.do("ZADD", protocol.LineKey("permits"), 1, huge, 2, ours)
-		w.do("HSET", protocol.AsksKey("permits"), ours+" ids", strings.Repeat("i", 16*1000))
+		w.do("HSET", protocol.AsksKey("permits"), ours, "ID 3000 9000 0 "+strings.Repeat("i", 16*1000))
 		w.do("SET", "token", huge)
 		w.do("HSET", "fenced", javaOwner, 1)
 		w.do("SET", protocol.TokenKey("fenced"), huge)

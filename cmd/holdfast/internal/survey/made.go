@@ -201,13 +201,7 @@ func (one *raw) asked() (until, wants []int64) {
 	}
 	for i, ask := range one.asks.Val() {
 		text, _ := ask.(string)
-		if parts := strings.Fields(text); len(parts) == 4 {
-			until[i], _ = protocol.Integer(parts[2])
-		}
-	}
-	for i, length := range one.ids {
-		bytes, _ := length.Int64() // 0 if there are none
-		wants[i] = bytes / protocol.PermitID
+		until[i], wants[i] = protocol.ReadRequest(text)
 	}
 	return until, wants
 }

@@ -85,7 +85,6 @@ type raw struct {
 	inLineSince        []time.Time // when each of them joined
 	inLineCount        int64
 	asks               *redis.SliceCmd // what they have asked; nil if there are none
-	ids                []*redis.Cmd    // how long the ids are of the permits that they want; of nothing else
 	fairAsks           *redis.SliceCmd // likewise, of queue
 	queue              []string        // who stands in that of a fair one
 	queueLength        int64
@@ -311,12 +310,6 @@ func (one *raw) askAsks(ctx context.Context, pipe redis.Pipeliner) {
 		return
 	}
 	one.asks = pipe.HMGet(ctx, protocol.AsksKey(one.name), one.inLine...)
-	if one.keyType == typeHash {
-		return
-	}
-	for _, owner := range one.inLine {
-		one.ids = append(one.ids, pipe.Do(ctx, "HSTRLEN", protocol.AsksKey(one.name), owner+" ids"))
-	}
 }
 
 // execNames asks who the clients are. They may be at other nodes than the locks; so if those are away, the
