@@ -277,6 +277,22 @@ func TestPermitsLeaveOne(t *testing.T) {
 	})
 }
 
+// A release opens no yield window while no permit is available: there are fewer now.
+func TestPermitsLeaveNoneToOthers(t *testing.T) {
+	inMemory(t, "semaphore", 2, func(s *stage) {
+		s.play(`
+			others listen
+			a tries               | done
+			b tries               | done
+			permits set 1
+			a releases            | done      | b 30s       | -             | others
+		`)
+		s.wrong("a releases", "turn", s.do("EXISTS", s.keys["TURN"]), "0")
+		s.step("b releases", "done", "-", "-", "others")
+		s.wantTurn(1*time.Millisecond, 3*time.Millisecond, 3*time.Millisecond)
+	})
+}
+
 // A permit is left to others although Redisson holds another one: that is not the one that was left to it.
 func TestPermitsLeaveOneBesideRedissons(t *testing.T) {
 	const ms = time.Millisecond

@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand"
@@ -19,56 +20,90 @@ import (
 	"github.com/holdfast-go/holdfast/test/kit"
 )
 
-// twins are two locks that get the same requests, one of them by scripts without their prologues. After each request they must be alike:
-// the reply, holders and counts, times to live, entries, requests, and published messages.
+// twins are two locks of one kind that get the same requests, one of them by scripts without their prologues. After each request they must
+// be alike: the reply, holders and counts, times to live, entries, requests, and published messages.
 type twins struct {
+	twinKind
+
 	t      *testing.T
 	rnd    *rand.Rand
 	sides  [2]*stage
 	fenced bool
-	actors []string // those of the kind, of which the first are ours
-	ours   int
 	others bool // an unlisted waiter is subscribed
 	steps  []string
 	began  int64 // by the server's clock, ms; 0 under fake time, where all is exact
 	n      int
 }
 
-// prologues are conditions in scripts, and what replaces them so that the prologue of the kind does nothing: the operation does all by the
-// functions of the kind.
-var prologues = map[string][]string{
+// twinKind is a kind of lock, and how its twins are used and compared. Functions of locks with owners are nil if that kind does nothing more.
+type twinKind struct {
+	name, stage  string
+	reads        string              // the command that reads the waitlist; empty: ZRANGE
+	fencing      bool                // it has fencing tokens
+	alwaysListed bool                // Redisson's waiters are listed: they do not subscribe to the lock's own channel
+	ours, java   []string            // actors: holdfast's, which send the requests, and Redisson's. The client of deaf is not subscribed to grants
+	prologues    map[string][]string // by operation: conditions, and what replaces each so that the prologue does nothing
+
+	step  func(w *twins) string                                                 // changes both, and returns their difference
+	found func(w *twins, s *stage, operation string, reply script.Reply) string // what is compared
+
+	acquire func(w *twins, who string, a *protocol.Acquire)     // completes the parameters
+	forced  func(w *twins, who string, names []string) []string // returns the owners that a force names; "": all others
+	foreign func(w *twins, holder string)                       // another program changes the lock
+	takes   func(w *twins, java string)                         // a Redisson client takes the lock
+	state   func(w *twins, s *stage) string                     // what the kind has in Redis besides
+}
+
+// lockPrologues are those of locks with owners.
+var lockPrologues = map[string][]string{
 	"acquire": {"\nif some == 0 and ", "\nif false and ", "\nif some ~= 0 or ", "\nif true or "},
 	"release": {"\nif ARGV[7] == '0' and ", "\nif false and "},
 }
 
-// withoutPrologue returns a request whose script has no prologue.
-func withoutPrologue(t *testing.T, r script.Request) script.Request {
-	t.Helper()
-	text := r.Script.Source()
-	for pair := range slices.Chunk(prologues[r.Script.Name()], 2) {
-		if strings.Count(text, pair[0]) != 1 {
-			t.Fatalf("the prologue of %s has no %q", r.Script.Name(), pair[0])
-		}
-		text = strings.Replace(text, pair[0], pair[1], 1)
-	}
-	r.Script = driver.NewScript(r.Script.Name(), text)
-	return r
+var twinKinds = []twinKind{
+	{
+		name: "mutex", stage: "lock", fencing: true, ours: []string{"a", "b", "c", "d", "deaf"}, java: []string{"java"},
+		prologues: lockPrologues, step: (*twins).lockStep, found: (*twins).lockFound,
+		foreign: (*twins).javaUses, takes: (*twins).javaTakes,
+	},
+	{
+		name: "fair", stage: "fair", reads: "LRANGE", fencing: true, alwaysListed: true,
+		ours: []string{"a", "b", "c", "d", "deaf"}, java: []string{"java", "java2"},
+		prologues: lockPrologues, step: (*twins).lockStep, found: (*twins).lockFound,
+		acquire: (*twins).fairAcquire, forced: (*twins).fairForced, foreign: (*twins).fairForeign, takes: (*twins).fairTakes, state: (*twins).fairState,
+	},
+	{
+		name: "rw", stage: "rw", fencing: true, java: []string{"java", "javaW"},
+		ours:      []string{"a", "aW", "b", "bW", "c", "cW", "front", "frontW", "deaf", "deafW"},
+		prologues: lockPrologues, step: (*twins).lockStep, found: (*twins).lockFound,
+		acquire: (*twins).rwAcquire, forced: (*twins).rwForced, foreign: (*twins).rwForeign, takes: (*twins).rwTakes, state: (*twins).rwState,
+	},
+	{
+		name: "permits", stage: "semaphore", ours: []string{"a", "b", "c", "d", "e", "deaf", "f2", "g2", "h3", "i4", "deaf2"},
+		prologues: map[string][]string{
+			"acquire": {"\nif (some == 0 or not usable) and ", "\nif false and "},
+			"release": {"\nif score and ", "\nif false and "},
+		},
+		step: (*twins).permitsStep, found: (*twins).permitsFound,
+	},
 }
 
-// TestPrologues: with its prologue a script does the same as without. Random sequences are played on plain and on fenced locks, in memory
-// and on a real server.
+// TestPrologues: with its prologue a script does the same as without. Random sequences are played on locks of each kind, plain and fenced, in
+// memory and on a real server.
 func TestPrologues(t *testing.T) {
-	type lock struct {
-		kind   string
-		fenced bool
+	var all []*twins
+	for _, kind := range twinKinds {
+		all = append(all, &twins{twinKind: kind})
+		if kind.fencing {
+			all = append(all, &twins{twinKind: kind, fenced: true})
+		}
 	}
-	locks := []lock{{"lock", false}, {"lock", true}, {"rw", false}, {"rw", true}}
-	for _, l := range locks {
-		t.Run(fmt.Sprintf("%s in memory, fenced %v", l.kind, l.fenced), func(t *testing.T) {
-			kit.Fake(t, func(t *testing.T, w *kit.World) {
+	for _, w := range all {
+		t.Run(w.String()+" in memory", func(t *testing.T) {
+			kit.Fake(t, func(t *testing.T, world *kit.World) {
 				for seed := range int64(60) {
-					play(t, seed, l.kind, l.fenced, 80, nil, w.Server.Driver(), w.Do)
-					w.Do("FLUSHALL")
+					w.play(t, seed, 80, nil, world.Server.Driver(), world.Do)
+					world.Do("FLUSHALL")
 				}
 			})
 		})
@@ -77,10 +112,10 @@ func TestPrologues(t *testing.T) {
 	server := redistest.Start(t)
 	do := kit.Direct(t, server)
 	d := kit.GoRedis("twins", redis.UniversalOptions{Addrs: []string{server.Addr()}}, nil).Open(t)
-	for _, l := range locks {
-		t.Run(fmt.Sprintf("%s, fenced %v", l.kind, l.fenced), func(t *testing.T) {
+	for _, w := range all {
+		t.Run(w.String(), func(t *testing.T) {
 			for seed := range int64(20) {
-				play(t, seed, l.kind, l.fenced, 40, server, d, func(args ...string) string {
+				w.play(t, seed, 40, server, d, func(args ...string) string {
 					t.Helper()
 					return strings.Join(do(t, "", args...), " ")
 				})
@@ -89,21 +124,25 @@ func TestPrologues(t *testing.T) {
 	}
 }
 
-// play plays one sequence, until the twins differ.
-func play(
-	t *testing.T, seed int64, kind string, fenced bool, steps int, server *redistest.Server, d driver.Driver, do func(...string) string,
-) {
+func (w *twins) String() string {
+	if w.fenced {
+		return "fenced " + w.name
+	}
+	return w.name
+}
+
+// play plays one sequence with new twins like these, until they differ.
+func (w *twins) play(t *testing.T, seed int64, steps int, server *redistest.Server, d driver.Driver, do func(...string) string) {
 	t.Helper()
-	w := &twins{t: t, rnd: rand.New(rand.NewSource(seed)), fenced: fenced, actors: actors[kind], others: seed%3 == 0}
-	w.ours = slices.IndexFunc(w.actors, func(name string) bool { return strings.HasPrefix(name, "java") })
+	w = &twins{twinKind: w.twinKind, fenced: w.fenced, t: t, rnd: rand.New(rand.NewSource(seed)), others: seed%3 == 0 && !w.alwaysListed}
 	for i := range w.sides {
-		s := newStage(t, kind, kit.Fresh(), 0, d, do)
+		s := newStage(t, w.stage, kit.Fresh(), 3, d, do)
 		defer s.ears.Close()
 		s.server = server
-		for _, name := range w.actors {
+		for _, name := range w.actors() {
 			s.actor(name)
 		}
-		nobody := s.actor("nobody")
+		nobody := s.actor("nobody") // the placeholder
 		nobody.owner = strings.Replace(nobody.owner, ":257", ":-3", 1)
 		nobody.seat = nobody.owner
 		s.actor("nobodyW")
@@ -116,7 +155,8 @@ func play(
 		w.began = time.Now().UnixMilli()
 	}
 	for range steps {
-		if wrong := w.step(); wrong != "" {
+		w.pause()
+		if wrong := w.step(w); wrong != "" {
 			t.Errorf("seed %d: %s\n%s", seed, strings.Join(w.steps[max(0, len(w.steps)-8):], "\n"), wrong)
 			return
 		} else if w.late() {
@@ -125,166 +165,29 @@ func play(
 	}
 }
 
-// actors are those of each kind. The client of deaf is not subscribed to grants; the last are Redisson's.
-var actors = map[string][]string{
-	"lock": {"a", "b", "c", "d", "deaf", "java"},
-	"rw":   {"a", "aW", "b", "bW", "c", "cW", "front", "frontW", "deaf", "deafW", "java", "javaW"},
-}
-
 // late reports whether a sequence on a real server has taken so long that a key may have expired for one twin alone.
 func (w *twins) late() bool { return w.began > 0 && time.Now().UnixMilli()-w.began > 2000 }
 
-// count returns an actor's count.
-func (w *twins) count(name string) int {
-	s := w.sides[0]
-	n, _ := strconv.Atoi(s.do("HGET", s.name, s.actor(name).seat))
-	return n
-}
-
-// holder returns the name of an actor that holds the lock; empty if none does.
-func (w *twins) holder() string {
-	all := slices.Sorted(maps.Keys(w.sides[0].holders()))
-	if len(all) == 0 {
-		return ""
-	}
-	holder, _, _ := strings.Cut(all[w.rnd.Intn(len(all))], "*")
-	return holder
-}
-
-// other returns another actor for the same side of the lock.
-func (w *twins) other(who string) string {
-	for {
-		other := w.actors[w.rnd.Intn(len(w.actors))]
-		if other != who && strings.HasSuffix(other, "W") == strings.HasSuffix(who, "W") {
-			return other
-		}
-	}
-}
-
-// step changes both, and returns their difference; empty if there is none.
-func (w *twins) step() string {
+// pause makes time pass in memory. A real server's clock decides whether it yields to unlisted waiters: it might for one twin alone, so the
+// next yield window begins in an hour.
+func (w *twins) pause() {
 	if w.began == 0 {
 		time.Sleep(time.Duration(w.rnd.Intn(300_000)) * time.Microsecond)
-	} else if w.others { // a real server's clock decides whether it yields to them: it might for one twin alone
-		w.do("SET", "TURN", fmt.Sprintf("%d %d", time.Hour.Milliseconds(), time.Now().UnixMilli()))
+	} else if w.others {
+		w.do("SET", "TURN", fmt.Sprintf("%d %d 3", time.Hour.Milliseconds(), time.Now().UnixMilli()))
 	}
-	who := w.actors[w.rnd.Intn(w.ours)]
-	count, holder := w.count(who), w.holder()
-	switch k := w.rnd.Intn(100); {
-	case k < 45:
-		a := protocol.Acquire{From: count, To: count + 1, Lease: []time.Duration{10 * time.Second, 30 * time.Second, 55 * time.Second}[w.rnd.Intn(3)], Token: w.fenced}
-		a.Writes = w.sides[0].actors[who+"W"] != nil && (w.count(who+"W") > 0 || w.rnd.Intn(12) == 0)
-		if w.rnd.Intn(8) == 0 {
-			a.From = w.rnd.Intn(3)
-			a.To = a.From + 1
-		}
-		if count > 3 {
-			return ""
-		}
-		if a.From == 0 && w.rnd.Intn(5) > 0 {
-			w.n++
-			a.Number, a.Scattered = number(fmt.Sprintf("n%d", w.n)), w.rnd.Intn(6) == 0
-		}
-		return w.ask(fmt.Sprintf("%s acquires %+v", who, a), func(s *stage) script.Request {
-			a.Owner = s.actor(who).owner
-			return s.actor(who).lock.Acquire(a)
-		})
-	case k < 68:
-		if count == 0 && w.rnd.Intn(6) > 0 && holder != "" {
-			who, count = holder, w.count(holder)
-		}
-		from, to := max(1, count), 0
-		if count > 1 && w.rnd.Intn(2) == 0 {
-			to = count - 1
-		}
-		if w.rnd.Intn(8) == 0 {
-			from = 1 + w.rnd.Intn(2)
-			to = w.rnd.Intn(from)
-		}
-		counting, listens := w.rnd.Intn(2) == 0, w.rnd.Intn(3) == 0
-		return w.ask(fmt.Sprintf("%s releases %d %d %v %v", who, from, to, counting, listens), func(s *stage) script.Request {
-			r := s.actor(who).lock.Release(s.actor(who).owner, from, to)
-			if counting {
-				r = protocol.CountingListeners(r, listens)
-			}
-			return r
-		})
-	case k < 76:
-		return w.ask(who+" leaves", func(s *stage) script.Request { return s.actor(who).lock.Leave(s.actor(who).owner) })
-	case k < 79:
-		if holder != "" && w.rnd.Intn(2) == 0 {
-			who = holder
-		}
-		names, crowd := []string{w.other(who), w.other(who)}, w.rnd.Intn(4) == 0 && !strings.HasSuffix(who, "W")
-		if w.rnd.Intn(2) == 0 {
-			names[0] = who
-		}
-		return w.ask(fmt.Sprint("forced ", names, crowd), func(s *stage) script.Request {
-			owners := []string{s.actor(names[0]).owner, s.actor(names[1]).owner}
-			if crowd && s.kind == "rw" {
-				owners = append(owners, protocol.Everybody)
-			}
-			return s.actor(who).lock.Force(owners)
-		})
-	case k < 83:
-		from := w.other(who)
-		if holder != "" && holder != who && w.rnd.Intn(3) > 0 && strings.HasSuffix(who, "W") == strings.HasSuffix(holder, "W") {
-			from = holder
-		}
-		a := protocol.Acquire{To: 1, Lease: 25 * time.Second, Token: w.fenced}
-		return w.ask(fmt.Sprint(who, " adopts from ", from), func(s *stage) script.Request {
-			a.Owner = s.actor(who).owner
-			return s.actor(who).lock.Adopt(a, s.actor(from).owner)
-		})
-	case k < 86:
-		if holder != "" {
-			who, count = holder, w.count(holder)
-		}
-		if s := w.sides[0]; s.kind == "rw" && !strings.HasSuffix(who, "W") {
-			return "" // nothing keeps readers out for a reader
-		}
-		return w.ask(who+" retains", func(s *stage) script.Request {
-			return s.actor(who).lock.Retain(s.actor(who).owner, max(1, count-w.rnd.Intn(2)), s.actor("nobody").owner, 5*time.Second)
-		})
-	case k < 89:
-		ttl := time.Duration(w.rnd.Intn(2)) * 45 * time.Second
-		return w.ask(who+" renews "+ttl.String(), func(s *stage) script.Request { return s.actor(who).lock.Renew(s.actor(who).owner, count, ttl) })
-	case k < 91:
-		return w.ask("inspects", func(s *stage) script.Request { return s.actor(who).lock.Inspect() })
-	case k < 92 && w.sides[0].kind == "rw" && !strings.HasSuffix(holder, "W") && holder != "":
-		w.steps = append(w.steps, "the read hold of "+holder+" expires")
-		w.do("DEL", "@"+holder+":rwlock_timeout:1")
-	case k < 94:
-		w.steps = append(w.steps, "the lock expires")
-		w.do("DEL", "LOCK")
-	case k < 96 && w.began == 0:
-		w.steps = append(w.steps, "time passes")
-		time.Sleep(time.Duration(w.rnd.Intn(6)) * time.Second)
-	case holder == "":
-		w.foreign()
-	case strings.HasPrefix(holder, "java"):
-		w.steps = append(w.steps, "java releases it")
-		w.do("DEL", "LOCK")
-	}
-	return ""
 }
 
-// foreign lets a Redisson client take the lock, which is free.
-func (w *twins) foreign() {
-	java := w.actors[w.ours+w.rnd.Intn(len(w.actors)-w.ours)]
-	w.steps = append(w.steps, java+" takes it")
-	w.do("HSET", "LOCK", "@"+java, "1")
-	switch {
-	case strings.HasSuffix(java, "W"):
-		w.do("HSET", "LOCK", "mode", "write")
-	case w.sides[0].kind == "rw":
-		w.do("HSET", "LOCK", "mode", "read")
-		w.do("SET", "@java:rwlock_timeout:1", "1", "PX", "30000")
-	}
-	w.do("PEXPIRE", "LOCK", "30000")
-}
+// actors returns all of them.
+func (w *twins) actors() []string { return slices.Concat(w.ours, w.java) }
 
-// do sends a command for both: LOCK and TURN are their keys, @a is a seat, and @a:rwlock_timeout:1 the key of its read hold.
+// oneOf returns one of these at random.
+func oneOf[T any](w *twins, all ...T) T { return all[w.rnd.Intn(len(all))] }
+
+// note notes what happens.
+func (w *twins) note(what ...any) { w.steps = append(w.steps, fmt.Sprint(what...)) }
+
+// do sends a command for both: the names in [stage] are their keys, @a is a seat, and @a:rwlock_timeout:1 the key of its read hold.
 func (w *twins) do(args ...string) {
 	for _, s := range w.sides {
 		words := slices.Clone(args)
@@ -303,20 +206,22 @@ func (w *twins) do(args ...string) {
 	}
 }
 
-// ask sends a request to both, and returns their difference.
+// ask sends a request to both, and returns their difference; empty if there is none, or if the kind has no such request.
 func (w *twins) ask(what string, request func(s *stage) script.Request) string {
-	w.steps = append(w.steps, what)
+	w.note(what)
 	state := w.rnd.Int63()
 	var found [2]string
 	for i, s := range w.sides {
 		w.rnd.Seed(state) // what is random in the request is the same
 		r := request(s)
+		if r.Script == nil {
+			return ""
+		}
 		operation := r.Script.Name()
 		if i == 1 {
-			r = withoutPrologue(w.t, r)
+			r = w.withoutPrologue(r)
 		}
-		reply := s.send(s.actor("a"), r)
-		found[i] = strings.Join([]string{w.said(s, operation, reply), w.state(s), s.heard()}, "\n  ")
+		found[i] = w.found(w, s, operation, s.send(s.actor(w.ours[0]), r))
 	}
 	if found[0] == found[1] || w.late() {
 		return ""
@@ -324,8 +229,213 @@ func (w *twins) ask(what string, request func(s *stage) script.Request) string {
 	return fmt.Sprintf("%s:\n  %s\nand\n  %s", what, found[0], found[1])
 }
 
-// said returns the contents of a reply, as far as they are the same for both.
-func (w *twins) said(s *stage, operation string, reply script.Reply) string {
+// withoutPrologue returns a request whose script has no prologue: the operation does all by the functions of the kind.
+func (w *twins) withoutPrologue(r script.Request) script.Request {
+	w.t.Helper()
+	text := r.Script.Source()
+	for pair := range slices.Chunk(w.prologues[r.Script.Name()], 2) {
+		if strings.Count(text, pair[0]) != 1 {
+			w.t.Fatalf("the prologue of %s has no %q", r.Script.Name(), pair[0])
+		}
+		text = strings.Replace(text, pair[0], pair[1], 1)
+	}
+	r.Script = driver.NewScript(r.Script.Name(), text)
+	return r
+}
+
+// leases are the times to live that the twins' locks have. No lease is half of another one: see others in rw.lua.
+var leases = []time.Duration{0, 3 * time.Second, 5 * time.Second, 10 * time.Second, 25 * time.Second, 30 * time.Second, 45 * time.Second, 55 * time.Second}
+
+// of returns the lease with this rest on a real server, where less than two seconds have passed.
+func of(left time.Duration) time.Duration {
+	i, _ := slices.BinarySearch(leases, left)
+	return leases[min(i, len(leases)-1)]
+}
+
+// count returns an actor's count.
+func (w *twins) count(name string) int {
+	s := w.sides[0]
+	n, _ := strconv.Atoi(s.do("HGET", s.name, s.actor(name).seat))
+	return n
+}
+
+// holder returns the name of an actor that holds the lock; empty if none does.
+func (w *twins) holder() string {
+	all := slices.Sorted(maps.Keys(w.sides[0].holders()))
+	if len(all) == 0 {
+		return ""
+	}
+	holder, _, _ := strings.Cut(oneOf(w, all...), "*")
+	return holder
+}
+
+// sameSide reports whether two actors are for the same side of a lock.
+func sameSide(a, b string) bool { return strings.HasSuffix(a, "W") == strings.HasSuffix(b, "W") }
+
+// other returns another actor for the same side of the lock.
+func (w *twins) other(who string) string {
+	for {
+		if other := oneOf(w, w.actors()...); other != who && sameSide(other, who) {
+			return other
+		}
+	}
+}
+
+// lockStep is a step of locks with owners.
+func (w *twins) lockStep() string {
+	who := oneOf(w, w.ours...)
+	count, holder := w.count(who), w.holder()
+	holding, held := who, count // mostly an actor that holds the lock
+	if holder != "" {
+		holding, held = holder, w.count(holder)
+	}
+	switch k := w.rnd.Intn(100); {
+	case k < 45:
+		return w.acquires(who, count)
+	case k < 68:
+		if count > 0 || w.rnd.Intn(6) == 0 {
+			return w.releases(who, count)
+		}
+		return w.releases(holding, held)
+	case k < 76:
+		return w.ask(who+" leaves", func(s *stage) script.Request { return s.actor(who).lock.Leave(s.actor(who).owner) })
+	case k < 79:
+		return w.forces(oneOf(w, who, holding))
+	case k < 83:
+		return w.adopts(who, holder)
+	case k < 86:
+		return w.ask(holding+" retains", func(s *stage) script.Request {
+			return s.actor(holding).lock.Retain(s.actor(holding).owner, max(1, held-w.rnd.Intn(2)), s.actor("nobody").owner, 5*time.Second)
+		})
+	case k < 89:
+		ttl := oneOf(w, 0, 45*time.Second)
+		return w.ask(who+" renews "+ttl.String(), func(s *stage) script.Request { return s.actor(who).lock.Renew(s.actor(who).owner, count, ttl) })
+	case k < 91:
+		return w.ask("inspects", func(s *stage) script.Request { return s.actor(who).lock.Inspect() })
+	case k < 93:
+		w.note("the lock expires")
+		w.do("DEL", "LOCK")
+	case k < 95 && w.began == 0:
+		w.note("time passes")
+		time.Sleep(time.Duration(w.rnd.Intn(6)) * time.Second)
+	default:
+		w.foreign(w, holder)
+	}
+	return ""
+}
+
+// acquires makes an actor with this count acquire the lock.
+func (w *twins) acquires(who string, count int) string {
+	if count > 3 {
+		return ""
+	}
+	a := protocol.Acquire{From: count, To: count + 1, Lease: oneOf(w, 10*time.Second, 30*time.Second, 55*time.Second), Token: w.fenced}
+	if w.rnd.Intn(8) == 0 {
+		a.From = w.rnd.Intn(3)
+		a.To = a.From + 1
+	}
+	if a.From == 0 {
+		w.waits(&a)
+	}
+	if w.acquire != nil {
+		w.acquire(w, who, &a)
+	}
+	return w.ask(fmt.Sprintf("%s acquires %+v", who, a), func(s *stage) script.Request {
+		a.Owner = s.actor(who).owner
+		return s.actor(who).lock.Acquire(a)
+	})
+}
+
+// waits decides whether an acquire waits, listed or unlisted.
+func (w *twins) waits(a *protocol.Acquire) {
+	w.n++
+	switch w.rnd.Intn(10) {
+	case 0:
+	case 1:
+		a.Waiting, a.Unlisted = true, true
+	default:
+		a.Waiting, a.Number, a.Scattered = true, number(fmt.Sprintf("n%d", w.n)), w.rnd.Intn(6) == 0
+	}
+}
+
+// releases makes an actor with this count release the lock.
+func (w *twins) releases(who string, count int) string {
+	from, to := max(1, count), 0
+	if count > 1 && w.rnd.Intn(2) == 0 {
+		to = count - 1
+	}
+	if w.rnd.Intn(8) == 0 {
+		from = 1 + w.rnd.Intn(2)
+		to = w.rnd.Intn(from)
+	}
+	counting, listens := w.rnd.Intn(2) == 0, w.rnd.Intn(3) == 0
+	return w.ask(fmt.Sprintf("%s releases %d %d %v %v", who, from, to, counting, listens), func(s *stage) script.Request {
+		r := s.actor(who).lock.Release(s.actor(who).owner, from, to)
+		if counting {
+			r = protocol.CountingListeners(r, listens)
+		}
+		return r
+	})
+}
+
+// forces releases the lock of two actors, mostly of this one.
+func (w *twins) forces(who string) string {
+	names := []string{w.other(who), w.other(who)}
+	if w.rnd.Intn(3) > 0 {
+		names[0] = who
+	}
+	if w.forced != nil {
+		names = w.forced(w, who, names)
+	}
+	return w.ask(fmt.Sprintf("forced %q", names), func(s *stage) script.Request {
+		owners := make([]string, len(names))
+		for i, name := range names {
+			if name != "" {
+				owners[i] = s.actor(name).owner
+			}
+		}
+		return s.actor(who).lock.Force(owners)
+	})
+}
+
+// adopts makes an actor adopt a hold, mostly that of the holder.
+func (w *twins) adopts(who, holder string) string {
+	from := w.other(who)
+	if holder != "" && holder != who && sameSide(who, holder) && w.rnd.Intn(3) > 0 {
+		from = holder
+	}
+	a := protocol.Acquire{To: 1, Lease: 25 * time.Second, Token: w.fenced}
+	return w.ask(fmt.Sprint(who, " adopts from ", from), func(s *stage) script.Request {
+		a.Owner = s.actor(who).owner
+		return s.actor(who).lock.Adopt(a, s.actor(from).owner)
+	})
+}
+
+// javaUses makes a Redisson client take the lock, which is free, or release it.
+func (w *twins) javaUses(holder string) {
+	switch {
+	case holder == "":
+		w.takes(w, oneOf(w, w.java...))
+	case slices.Contains(w.java, holder):
+		w.note(holder, " releases it")
+		w.do("DEL", "LOCK")
+	}
+}
+
+// javaTakes makes a Redisson client take the lock.
+func (w *twins) javaTakes(java string) {
+	w.note(java, " takes it")
+	w.do("HSET", "LOCK", "@"+java, "1")
+	w.do("PEXPIRE", "LOCK", "30000")
+}
+
+// lockFound returns the reply, the keys and the messages of locks with owners.
+func (w *twins) lockFound(s *stage, operation string, reply script.Reply) string {
+	return strings.Join([]string{w.lockReply(s, operation, reply), w.lockState(s), s.heard()}, "\n  ")
+}
+
+// lockReply returns the contents of a reply, as far as they are the same for both.
+func (w *twins) lockReply(s *stage, operation string, reply script.Reply) string {
 	exact := w.began == 0
 	switch {
 	case reply.Code == script.Refused && operation == "acquire":
@@ -335,6 +445,8 @@ func (w *twins) said(s *stage, operation string, reply script.Reply) string {
 			found.Retry, found.TTL = 0, of(found.TTL)
 		}
 		return fmt.Sprintf("refused %+v", found)
+	case reply.Code == script.Done && operation == "release" && w.alwaysListed: // nothing else of it is read
+		return "released " + reply.Untold()
 	case reply.Code == script.Done && operation == "release":
 		heard, granted := protocol.ReadHeard(reply)
 		return fmt.Sprint("released ", heard, granted, reply.Untold())
@@ -358,29 +470,31 @@ func (w *twins) said(s *stage, operation string, reply script.Reply) string {
 	return fmt.Sprint(operation, " ", reply.Code, reply.Rest)
 }
 
-// of returns the lease with this rest on a real server, where less than two seconds have passed. No lease is half of another one: see
-// others in rw.lua.
-func of(left time.Duration) time.Duration {
-	leases := []time.Duration{0, 3 * time.Second, 5 * time.Second, 10 * time.Second, 25 * time.Second, 30 * time.Second, 45 * time.Second, 55 * time.Second}
-	i, _ := slices.BinarySearch(leases, left)
-	return leases[min(i, len(leases)-1)]
-}
-
-// state returns the lock's keys.
-func (w *twins) state(s *stage) string {
-	holders := s.holders()
-	waiters := s.named(strings.Fields(s.do("ZRANGE", s.keys["LINE"], "0", "-1"))...)
-	asks := s.do("HGETALL", s.keys["ASKS"])
-	for _, a := range s.actors {
-		asks = strings.ReplaceAll(asks, a.seat+" ", a.name+" ")
+// lockState returns the lock's keys.
+func (w *twins) lockState(s *stage) string {
+	holders, more := s.holders(), ""
+	if w.state != nil {
+		more = w.state(w, s)
 	}
+	waiters := s.named(strings.Fields(s.do(cmp.Or(w.reads, "ZRANGE"), s.keys["LINE"], "0", "-1"))...)
+	asks := w.named(s, s.do("HGETALL", s.keys["ASKS"]))
 	if w.began == 0 {
 		return fmt.Sprint(
-			s.do("HGET", s.name, "mode"), s.pttl(s.name), holders, waiters, asks, s.do("GET", s.keys["TURN"]), s.do("GET", protocol.TokenKey(s.name)), s.pttl(s.keys["LINE"]), s.pttl(s.keys["ASKS"]),
+			holders, s.pttl(s.name), waiters, asks, s.do("GET", s.keys["TURN"]), s.do("GET", protocol.TokenKey(s.name)),
+			s.pttl(s.keys["LINE"]), s.pttl(s.keys["ASKS"]), " ", more,
 		)
 	}
 	for name, lives := range holders {
 		holders[name] = of(lives)
 	}
-	return fmt.Sprint(holders, waiters, len(strings.Fields(asks)), s.do("EXISTS", protocol.TokenKey(s.name)))
+	return fmt.Sprint(holders, waiters, len(strings.Fields(asks)), s.do("EXISTS", protocol.TokenKey(s.name)), " ", more)
+}
+
+// named returns a text of words with the names of seats, each of which may be there more than once.
+func (w *twins) named(s *stage, text string) string {
+	words := strings.Fields(text)
+	for i := range words {
+		words[i] = s.named(words[i])[0]
+	}
+	return strings.Join(words, " ")
 }

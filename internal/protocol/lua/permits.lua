@@ -51,7 +51,7 @@ if score and score - at > 0 then
     redis.call('ZREM', KEYS[2], ARGV[10])
     ARGV[4] = string.format('%.0f', left > 0 and left or 0)
     -- from kind: received, failed
-    if usable and not failed and received > 0 then
+    if usable and left > 0 and not failed and received > 0 then
       -- from waitlist: maybe_yield
       maybe_yield(0)
     end
