@@ -127,7 +127,7 @@ func TestSemaphoreRights(t *testing.T) {
 	use := func(t *testing.T, o object, without string) error {
 		t.Helper()
 		name := kit.Fresh()
-		rules := kit.RightsOf(o.kind).And(kit.ClientRights["go-redis"]).Rules(name)
+		rules := append(kit.RightsOf(o.kind).And(kit.ClientRights["go-redis"]).Rules(name), "+del") // Delete needs it, of all kinds
 		rules = slices.DeleteFunc(rules, func(rule string) bool { return rule == strings.ReplaceAll(without, "NAME", name) })
 		with := user{o.asks(t, admin, name), 5 * time.Second, time.Minute}
 		if without != "" { // who does not hear of it asks after 3 s
