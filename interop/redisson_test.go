@@ -531,7 +531,7 @@ func lostMessage(d *duel) bool {
 		}
 		d.listened(channels[p][:2]...)
 		d.until("it stands in line for a permit", func() bool {
-			return d.w.rdb.ZCard(background, "holdfast_line:{"+permits+"}").Val() == 1
+			return d.w.rdb.ZCard(background, "holdfast_waitlist:{"+permits+"}").Val() == 1
 		})
 	}
 	d.asleep(java, "S", "L", "P")

@@ -131,7 +131,7 @@ func (d *duel) goneFrom(address, name string) {
 			d.Fatal(err)
 		case ttl == -2: // gone by now
 		case prefix == "redisson_lock_token:":
-		case ttl >= 0 && slices.Contains([]string{"redisson_unlock_latch:", "holdfast_lock_waiting:", "holdfast_asks:", "holdfast_calls:", "holdfast_zero:", "holdfast_turn:"}, prefix):
+		case ttl >= 0 && slices.Contains([]string{"redisson_unlock_latch:", "holdfast_lock_waiting:", "holdfast_requests:", "holdfast_calls:", "holdfast_zero:", "holdfast_yield:"}, prefix):
 		// A server that answers a RedLock of ours after the others is given back when it answers: long before a lease ends.
 		case d.w.config.Mode == Independent && d.comes(watchdog/2, func() bool {
 			there, err := rdb.Exists(background, key).Result()

@@ -132,7 +132,7 @@ func fair(ctx context.Context, c *holdfast.Client, name string, _ role) (*holdfa
 
 func queueOf(name string) string { return tagged("redisson_lock_queue", name) }
 
-func waitlistOf(name string) string { return tagged("holdfast_line", name) }
+func waitlistOf(name string) string { return tagged("holdfast_waitlist", name) }
 
 func nextOf(name string) string { return tagged("holdfast_next", name) }
 

@@ -105,7 +105,7 @@ func TestInterruptedKinds(t *testing.T) {
 	}{
 		"fair":  {[]string{"HSET job somebody:1 1"}, "LLEN redisson_lock_queue:{job}"},
 		"read":  {[]string{"HSET job mode write somebody:1:write 1"}, "PUBSUB NUMSUB redisson_rwlock:{job}"},
-		"write": {[]string{"HSET job mode read somebody:1 1", "SET {job}:somebody:1:rwlock_timeout:1 1"}, "EXISTS holdfast_line:{job}"},
+		"write": {[]string{"HSET job mode read somebody:1 1", "SET {job}:somebody:1:rwlock_timeout:1 1"}, "EXISTS holdfast_waitlist:{job}"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

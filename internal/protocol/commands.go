@@ -32,7 +32,7 @@ var (
 	// called is a command that a script calls, and its first key, if that has a name.
 	called = regexp.MustCompile(`(?:redis\.p?call|even_if_full)\('([A-Z]+)'(?:, ([A-Z]+)\b)?`)
 	// ofWaitlist are the names of the keys of the waitlist, where they are defined.
-	ofWaitlist = regexp.MustCompile(`^(?:local )?(\w+(?:, \w+)*) = 'holdfast_(?:line|asks|turn)'`)
+	ofWaitlist = regexp.MustCompile(`^(?:local )?(\w+(?:, \w+)*) = 'holdfast_(?:waitlist|requests|yield)'`)
 )
 
 // commandsOf returns the commands that these scripts call.

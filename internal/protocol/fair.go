@@ -24,7 +24,7 @@ func FairHeartbeatsKey(name string) string { return Prefixed(heartbeatsPrefix, n
 const sinceMark = "_"
 
 // FairSince returns the time at which a waiter joined the waitlist of a fair lock, in ms of the server's clock, as text. ask is the
-// waiter's last acquire request, as recorded at [AsksKey]; the result is empty if it has no such time.
+// waiter's last acquire request, as recorded at [RequestsKey]; the result is empty if it has no such time.
 func FairSince(ask string) string {
 	number, _, _ := strings.Cut(ask, " ")
 	_, since, _ := strings.Cut(number, sinceMark)

@@ -15,9 +15,9 @@ const WriterReleased = "1"
 
 // What stands before a name, or behind it, in the keys beside a lock's own, and in channels. [NamesOf] takes names out of these again.
 const (
-	linePrefix       = "holdfast_line"
-	asksPrefix       = "holdfast_asks"
-	turnPrefix       = "holdfast_turn"
+	waitlistPrefix   = "holdfast_waitlist"
+	requestsPrefix   = "holdfast_requests"
+	yieldPrefix      = "holdfast_yield"
 	nextPrefix       = "holdfast_next"
 	callsPrefix      = "holdfast_calls"
 	zeroPrefix       = "holdfast_zero"
@@ -54,21 +54,21 @@ func Suffixed(name, suffix string) string {
 // LockChannel is where the release of a plain lock is announced.
 func LockChannel(name string) string { return Prefixed("redisson_lock__channel", name) }
 
-// LineKey is the key of those who stand in line for a lock, AsksKey that of what they have asked, and TurnKey that of when the
-// lock is left to others. Redisson knows none of them.
-func LineKey(name string) string { return Prefixed(linePrefix, name) }
+// WaitlistKey is the key of a lock's waitlist, RequestsKey that of its waiters' requests, and YieldKey that of the time until which the
+// lock is left to unlisted waiters. Redisson knows none of them.
+func WaitlistKey(name string) string { return Prefixed(waitlistPrefix, name) }
 
-// AsksKey is described at [LineKey].
-func AsksKey(name string) string { return Prefixed(asksPrefix, name) }
+// RequestsKey is described at [WaitlistKey].
+func RequestsKey(name string) string { return Prefixed(requestsPrefix, name) }
 
-// TurnKey is described at [LineKey].
-func TurnKey(name string) string { return Prefixed(turnPrefix, name) }
+// YieldKey is described at [WaitlistKey].
+func YieldKey(name string) string { return Prefixed(yieldPrefix, name) }
 
 // GrantChannel is where a client hears that it was granted a lock; one for all locks, or, if messages belong to a shard,
 // one for each. WAITLIST and grant_channel in lua/waitlist.lua have the same names.
 func GrantChannel(client, name string, sharded bool) string {
 	if sharded {
-		return LineKey(name) + ":" + client
+		return WaitlistKey(name) + ":" + client
 	}
 	return "holdfast_granted:" + client
 }

@@ -25,7 +25,7 @@ const (
 // auxPrefixes returns the prefixes of all keys beside a lock's own. Those of [ReadHoldKey] and [PermitsKey] have none.
 var auxPrefixes = sync.OnceValue(func() []string {
 	prefixes := []string{unlockPrefix, clientPrefix}
-	keys := names(LineKey, AsksKey, TurnKey, TokenKey)
+	keys := names(WaitlistKey, RequestsKey, YieldKey, TokenKey)
 	for _, k := range Kinds {
 		keys = append(keys, k.Keys...)
 	}
@@ -39,7 +39,7 @@ var auxPrefixes = sync.OnceValue(func() []string {
 
 // namingPrefixes are those of the keys and channels of which [NamesOf] knows the lock.
 var namingPrefixes = []string{
-	linePrefix, queuePrefix, tokenPrefix, nextPrefix, callsPrefix, zeroPrefix, semaphorePrefix,
+	waitlistPrefix, queuePrefix, tokenPrefix, nextPrefix, callsPrefix, zeroPrefix, semaphorePrefix,
 }
 
 // Auxiliary reports whether a key is one that stands beside a lock's own, or of a client.

@@ -13,7 +13,7 @@ const (
 
 // naming are the keys and channels from which the name of their lock can be read.
 var naming = map[string]func(string) string{
-	"line": LineKey, "queue": FairQueueKey, "token": TokenKey, "next": ReservationKey, "calls": CallsKey,
+	"line": WaitlistKey, "queue": FairQueueKey, "token": TokenKey, "next": ReservationKey, "calls": CallsKey,
 	"zero": LatchZeroKey, "semaphore": SemaphoreChannel, "permits": PermitsKey, "latch": LatchChannel,
 }
 
@@ -51,7 +51,7 @@ func TestAuxiliary(t *testing.T) {
 	for _, key := range []string{
 		TokenKey("x"), ReservationKey("{x}y"), LatchZeroKey("x"), ReadHoldKey("x", ourOwner, 1),
 		"redisson_unlock_latch:{x}:0123456789abcdef0123456789abcdef", "holdfast_client:99f17b91-c6cc-889e",
-		LineKey("x"), AsksKey("{x}y"), TurnKey("x"),
+		WaitlistKey("x"), RequestsKey("{x}y"), YieldKey("x"),
 	} {
 		if !Auxiliary(key) {
 			t.Errorf("%q stands for itself", key)

@@ -62,7 +62,7 @@ func kindOf(v protocol.Variant) Kind {
 	case v.AlwaysListed: // it has a waitlist of its own
 		k.Waiting = Rights{
 			Commands: without(slices.Sorted(slices.Values(slices.Concat(commands.Waitlist, v.Spared))), k.Commands),
-			Keys:     templates(protocol.AsksKey), Channels: Line().Channels,
+			Keys:     templates(protocol.RequestsKey), Channels: Line().Channels,
 		}
 	case v.Waitlist:
 		k.Waiting = Line()
@@ -95,7 +95,7 @@ var Line = sync.OnceValue(func() Rights {
 	}
 	slices.Sort(all)
 	return Rights{
-		Commands: without(all, common), Keys: templates(protocol.LineKey, protocol.AsksKey, protocol.TurnKey),
+		Commands: without(all, common), Keys: templates(protocol.WaitlistKey, protocol.RequestsKey, protocol.YieldKey),
 		Channels: []string{protocol.GrantChannel(client, name, false)},
 	}
 })

@@ -119,8 +119,8 @@ func TestTemplates(t *testing.T) {
 	owner := client + ":1"
 	for _, name := range []string{"orders", "{orders}:42", "NAME", "a NAME of TENANT"} {
 		want := []string{
-			"~" + name, "~" + protocol.TokenKey(name), "~" + protocol.FairQueueKey(name), "~" + protocol.LineKey(name), "~" + protocol.AsksKey(name),
-			"~" + protocol.TurnKey(name), "~" + protocol.ReservationKey(name), "~" + protocol.PermitsKey(name), "~" + strings.TrimSuffix(protocol.ReadHoldKey(name, "*", 1), "1") + "*",
+			"~" + name, "~" + protocol.TokenKey(name), "~" + protocol.FairQueueKey(name), "~" + protocol.WaitlistKey(name), "~" + protocol.RequestsKey(name),
+			"~" + protocol.YieldKey(name), "~" + protocol.ReservationKey(name), "~" + protocol.PermitsKey(name), "~" + strings.TrimSuffix(protocol.ReadHoldKey(name, "*", 1), "1") + "*",
 			"~" + protocol.LatchZeroKey(name), "~" + strings.TrimSuffix(protocol.ClientKey(owner), "c6cc-889e") + "*",
 			"&" + protocol.LockChannel(name), "&" + protocol.WaiterChannel(name, "*"), "&" + protocol.RWChannel(name), "&" + protocol.SemaphoreChannel(name),
 			"&" + protocol.PermitsChannel(name), "&" + protocol.LatchChannel(name),
@@ -143,10 +143,10 @@ func TestTemplates(t *testing.T) {
 // TestRules has the rules of a user on each version, on a single server and on a cluster.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	kind := Kind{Rights: of("EVAL PUBLISH", name, "redisson_lock__channel:{NAME}"), Waiting: of("PUBSUB|NUMSUB", "holdfast_asks:{NAME}", "holdfast_granted:TENANT*")}
+	kind := Kind{Rights: of("EVAL PUBLISH", name, "redisson_lock__channel:{NAME}"), Waiting: of("PUBSUB|NUMSUB", "holdfast_requests:{NAME}", "holdfast_granted:TENANT*")}
 	const (
 		commands = " +del +hdel +hget +hset +pexpire +time +wait"
-		keys     = " ~a ~holdfast_asks:{a} ~holdfast_client:*"
+		keys     = " ~a ~holdfast_requests:{a} ~holdfast_client:*"
 		channels = " &redisson_lock__channel:{a} &holdfast_granted:*"
 		all      = "resetkeys resetchannels clearselectors -@all"
 	)
@@ -168,12 +168,12 @@ func TestRules(t *testing.T) {
 		},
 		"a tenant": {
 			func(u *User) { u.Tenant = "billing" },
-			all + commands + " +eval +publish +pubsub|numsub +ping ~a ~holdfast_asks:{a} ~holdfast_client:" + billing + "* &redisson_lock__channel:{a} &holdfast_granted:" + billing + "*",
+			all + commands + " +eval +publish +pubsub|numsub +ping ~a ~holdfast_requests:{a} ~holdfast_client:" + billing + "* &redisson_lock__channel:{a} &holdfast_granted:" + billing + "*",
 		},
 		"a tenant on a cluster": {
 			func(u *User) { u.Tenant, u.Server.Cluster = "billing", true },
-			all + commands + " +eval +spublish +pubsub|shardnumsub +ping +command +cluster|slots ~a ~holdfast_asks:{a} ~holdfast_client:" + billing +
-				"* &redisson_lock__channel:{a} &holdfast_line:{a}:" + billing + "*",
+			all + commands + " +eval +spublish +pubsub|shardnumsub +ping +command +cluster|slots ~a ~holdfast_requests:{a} ~holdfast_client:" + billing +
+				"* &redisson_lock__channel:{a} &holdfast_waitlist:{a}:" + billing + "*",
 		},
 		"rueidis on 8": {
 			func(u *User) { u.Clients, u.Server.Version = []string{Rueidis}, Redis80 },

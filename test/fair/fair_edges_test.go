@@ -153,7 +153,7 @@ func TestL8_WhoComesBackTakesTheLastPlace(t *testing.T) {
 // L9: keys of the line are evicted, each by itself, or all together, or the server
 // comes back empty: everybody who lives gets the lock, without waiting for long.
 func TestL9_LostKeys(t *testing.T) {
-	all := []string{"x", kit.QueueKey, kit.TimeoutsKey, kit.HeartbeatsKey, kit.AsksKey("x")}
+	all := []string{"x", kit.QueueKey, kit.TimeoutsKey, kit.HeartbeatsKey, kit.RequestsKey("x")}
 	for set := range 1 << len(all) {
 		var keys []string
 		for i, key := range all {

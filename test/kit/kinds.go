@@ -115,13 +115,13 @@ func (k *Kind) Left(keys []string, names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		name, token := strings.CutPrefix(key, "redisson_lock_token:")
 		tagged := func(other string) bool { return Tagged(other) == name }
-		return k.Fenced && token && slices.ContainsFunc(names, tagged) || strings.HasPrefix(key, "holdfast_turn:") // it stays for a second at most
+		return k.Fenced && token && slices.ContainsFunc(names, tagged) || strings.HasPrefix(key, "holdfast_yield:") // it stays for a second at most
 	})
 }
 
-// LineKey is who stands in line, and AsksKey what they have asked; see protocol/lua/waitlist.lua.
-func LineKey(name string) string { return "holdfast_line:" + Tagged(name) }
-func AsksKey(name string) string { return "holdfast_asks:" + Tagged(name) }
+// WaitlistKey is who stands in line, and RequestsKey what they have asked; see protocol/lua/waitlist.lua.
+func WaitlistKey(name string) string { return "holdfast_waitlist:" + Tagged(name) }
+func RequestsKey(name string) string { return "holdfast_requests:" + Tagged(name) }
 
 // Tagged is the name with a hash tag, as it stands in other keys.
 func Tagged(name string) string {
@@ -357,7 +357,7 @@ func (p *Platform) Listens(t *testing.T, name string) bool {
 // Standing is how many stand in the lock's line.
 func (p *Platform) Standing(t *testing.T, name string) int {
 	t.Helper()
-	return Number(p.Do(t, name, "ZCARD", LineKey(name))[0])
+	return Number(p.Do(t, name, "ZCARD", WaitlistKey(name))[0])
 }
 
 // AwaitWaiter returns when somebody waits for the lock.
@@ -369,7 +369,7 @@ func (p *Platform) AwaitWaiter(t *testing.T, k *Kind, name string) {
 	case k.Listed():
 		WaitFor(t, "the waiter in line", func() bool { return p.Standing(t, name) == 1 })
 	default:
-		WaitFor(t, "the waiter's number", func() bool { return len(p.Do(t, name, "HKEYS", protocol.AsksKey(name))) == 1 })
+		WaitFor(t, "the waiter's number", func() bool { return len(p.Do(t, name, "HKEYS", protocol.RequestsKey(name))) == 1 })
 	}
 }
 

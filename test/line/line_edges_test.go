@@ -323,7 +323,7 @@ func TestLineEdgeNoAsks(t *testing.T) {
 	fakeMutex(t, func(s *stage) {
 		const n = 10
 		h := s.heldByOther()
-		s.Do("SET", kit.AsksKey("x"), "another program's")
+		s.Do("SET", kit.RequestsKey("x"), "another program's")
 		var all sync.WaitGroup
 		for range n {
 			x := s.newLock()
@@ -334,7 +334,7 @@ func TestLineEdgeNoAsks(t *testing.T) {
 		released := s.release(h)
 		all.Wait()
 		kit.Took(s.T, time.Since(released), 0, 4500*time.Millisecond, "they needed %v")
-		s.Do("DEL", kit.AsksKey("x"))
+		s.Do("DEL", kit.RequestsKey("x"))
 	})
 }
 
@@ -461,7 +461,7 @@ func TestLineEdgeDroppedTwice(t *testing.T) {
 			time.Sleep(1100 * time.Millisecond)
 			s.wantLine(w)
 			now := time.Now().UnixMilli()
-			s.Do("SET", protocol.TurnKey("x"), fmt.Sprintf("1000 %d", now-1), "PX", "1000") // others have just had their turn
+			s.Do("SET", protocol.YieldKey("x"), fmt.Sprintf("1000 %d", now-1), "PX", "1000") // others have just had their turn
 			s.release(s.next(h, w, 0))
 			time.Sleep(2 * time.Second)
 		})

@@ -76,7 +76,7 @@ func TestLineR1_Leaving(t *testing.T) {
 		// Its ask arrives when it has left, and the lock is held; free, since nobody has told the next one.
 		third.Cancel(nil)
 		s.wantLine()
-		s.WantReply("0", "EXISTS", kit.AsksKey("x"))
+		s.WantReply("0", "EXISTS", kit.RequestsKey("x"))
 		for _, free := range []bool{false, true} {
 			late := s.wait()
 			kit.Every(late.D, "acquire", memdriver.Fault{DelayRequest: 500 * time.Millisecond})
@@ -434,9 +434,9 @@ func TestLineR10_TheDead(t *testing.T) {
 					ask := strings.ReplaceAll(way.ask, "UNTIL", strconv.FormatInt(now.Add(time.Hour).UnixMilli(), 10))
 					for i := range dead {
 						owner := fmt.Sprintf("%s:%d", cmp.Or(way.client, listens.C.ID()), 1000+i)
-						s.Do("ZADD", kit.LineKey("x"), fmt.Sprint(now.Add(-time.Minute).UnixMicro()), owner)
+						s.Do("ZADD", kit.WaitlistKey("x"), fmt.Sprint(now.Add(-time.Minute).UnixMicro()), owner)
 						if ask != "" {
-							s.Do("HSET", kit.AsksKey("x"), owner, ask)
+							s.Do("HSET", kit.RequestsKey("x"), owner, ask)
 						}
 					}
 					alive := s.wait()
@@ -462,7 +462,7 @@ func TestLineR13_ALostLine(t *testing.T) {
 		everyLine(t, func(s *stage) {
 			h := s.heldByOther()
 			waiters := several(8, func() *kit.Standing { return s.wait() })
-			s.Do("DEL", kit.LineKey("x"), kit.AsksKey("x"))
+			s.Do("DEL", kit.WaitlistKey("x"), kit.RequestsKey("x"))
 			for _, w := range waiters {
 				if resubscribe {
 					back(deafen(w))
@@ -659,7 +659,7 @@ func TestLineR18_GrantedToNobody(t *testing.T) {
 func TestLineR19_ForgedMessages(t *testing.T) {
 	everyLine(t, func(s *stage) {
 		number := func(w *kit.Standing) string { // of its last ask
-			number, _, _ := strings.Cut(s.Do("HGET", kit.AsksKey("x"), w.Field), " ")
+			number, _, _ := strings.Cut(s.Do("HGET", kit.RequestsKey("x"), w.Field), " ")
 			number, _, _ = strings.Cut(number, "_")
 			return number
 		}
@@ -712,7 +712,7 @@ func TestLineR19_ForgedBehindTheTrue(t *testing.T) {
 			return memdriver.Fault{DelayReply: 400 * time.Millisecond}
 		})
 		time.Sleep(s.asksEvery()/2 + 100*time.Millisecond)
-		number, _, _ := strings.Cut(s.Do("HGET", kit.AsksKey("x"), w.Field), " ")
+		number, _, _ := strings.Cut(s.Do("HGET", kit.RequestsKey("x"), w.Field), " ")
 		s.Do("EVAL", `
 			redis.call('DEL', KEYS[1])
 			redis.call('HSET', KEYS[1], ARGV[1], 1)
@@ -721,7 +721,7 @@ func TestLineR19_ForgedBehindTheTrue(t *testing.T) {
 			redis.call('HDEL', KEYS[3], ARGV[1])
 			redis.call('PUBLISH', ARGV[2], ARGV[3])
 			redis.call('PUBLISH', ARGV[2], string.sub(ARGV[3], 1, 13) .. string.rep('A', 13))`,
-			"3", "x", kit.LineKey("x"), kit.AsksKey("x"), w.Field, "holdfast_granted:"+w.C.ID(), number)
+			"3", "x", kit.WaitlistKey("x"), kit.RequestsKey("x"), w.Field, "holdfast_granted:"+w.C.ID(), number)
 		got := w.Within(s.T, time.Now(), 310*time.Millisecond)
 		if n := requests.Of("acquire"); n != 1 {
 			s.Errorf("it has sent %d requests", n)
@@ -740,7 +740,7 @@ func TestLineR19_RepeatedMessages(t *testing.T) {
 		asks := kit.Count(w.D)
 		began := time.Now()
 		for time.Since(began) < 10*s.asksEvery() {
-			number, _, _ := strings.Cut(s.Do("HGET", kit.AsksKey("x"), w.Field), " ")
+			number, _, _ := strings.Cut(s.Do("HGET", kit.RequestsKey("x"), w.Field), " ")
 			s.Do("PUBLISH", "holdfast_granted:"+w.C.ID(), number[:13]+" 1000")
 			time.Sleep(s.asksEvery() / 4)
 		}

@@ -283,8 +283,8 @@ func TestRWLineDeadReaders(t *testing.T) {
 func TestRWLineTheDead(t *testing.T) {
 	const reads, writes = "ffffffff-0000-8000-8000-000000000000:1", "ffffffff-0000-8000-8000-000000000000:2:write"
 	dies := func(s rwStage, field, score string) {
-		s.Do("ZADD", kit.LineKey("x"), score, field)
-		s.Do("HSET", kit.AsksKey("x"), field, "n 3000 9999999999999 0")
+		s.Do("ZADD", kit.WaitlistKey("x"), score, field)
+		s.Do("HSET", kit.RequestsKey("x"), field, "n 3000 9999999999999 0")
 	}
 	for _, score := range []string{"1", "-1"} {
 		fakeRW(t, func(s rwStage) {
@@ -432,8 +432,8 @@ func TestRWLineOfOneWhoReads(t *testing.T) {
 		read := kit.Must(s.T)(m.RLock(write.Context()))
 		again := kit.Must(s.T)(m.RLock(read.Context()))
 		owner := read.Owner().String()
-		s.Do("ZADD", kit.LineKey("x"), "1", owner)
-		s.Do("HSET", kit.AsksKey("x"), owner, "n 3000 9999999999999 0")
+		s.Do("ZADD", kit.WaitlistKey("x"), "1", owner)
+		s.Do("HSET", kit.RequestsKey("x"), owner, "n 3000 9999999999999 0")
 		listener := s.listeningOn("holdfast_granted:"+c.ID(), func() {})
 		defer listener.Close()
 		released := s.release(write)
@@ -451,7 +451,7 @@ func TestRWLinePastTheDead(t *testing.T) {
 		fakeRW(t, func(s rwStage) {
 			h := s.heldByOther()
 			for i := range 150 { // the release drops some of them, and the ask as well
-				s.Do("ZADD", kit.LineKey("x"), "1", fmt.Sprint("ffffffff-0000-8000-8000-000000000000:", i))
+				s.Do("ZADD", kit.WaitlistKey("x"), "1", fmt.Sprint("ffffffff-0000-8000-8000-000000000000:", i))
 			}
 			wait := func() *kit.Standing { return s.wait() }
 			if reads {
@@ -463,7 +463,7 @@ func TestRWLinePastTheDead(t *testing.T) {
 				s.Errorf("in line stand %v", all)
 			}
 			s.release(h)
-			s.Do("DEL", kit.LineKey("x"))
+			s.Do("DEL", kit.WaitlistKey("x"))
 		})
 	}
 }

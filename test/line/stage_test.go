@@ -154,7 +154,7 @@ func (s *stage) inLine() []string {
 	if s.Kind.AlwaysListed {
 		return s.Ask("LRANGE", kit.QueueKey, "0", "-1")
 	}
-	return s.Ask("ZRANGE", kit.LineKey("x"), "0", "-1")
+	return s.Ask("ZRANGE", kit.WaitlistKey("x"), "0", "-1")
 }
 
 // wantLine checks who stands in line.

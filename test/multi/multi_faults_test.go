@@ -148,7 +148,7 @@ func TestS23_LostWhileGathering(t *testing.T) {
 			t.Fatalf("%v holds all, and %v holds a", h.Owner(), thief.Owner())
 		default:
 		}
-		s.keys("a holdfast_asks:{a} holdfast_line:{a}") // b is not kept from others for that long
+		s.keys("a holdfast_requests:{a} holdfast_waitlist:{a}") // b is not kept from others for that long
 		s.Unlock(thief)
 		h := <-got
 		s.WantCount("a", h.Owner(), 1)

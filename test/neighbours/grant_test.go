@@ -167,7 +167,7 @@ func (f *forger) forge(t *testing.T, channel, word string) {
 func (f *forger) awaitAsk(t *testing.T, name, field string) {
 	t.Helper()
 	kit.WaitFor(t, "an ask", func() bool {
-		asks, err := f.admin.HGetAll(background, protocol.AsksKey(name)).Result()
+		asks, err := f.admin.HGetAll(background, protocol.RequestsKey(name)).Result()
 		return err == nil && (len(asks) > 0 && field == "" || asks[field] != "")
 	})
 }
@@ -205,10 +205,10 @@ func TestForgedDelays(t *testing.T) {
 	h := kit.Must(t)(holder.NewMutex("x").Lock(background))
 	got := make(chan error, 1)
 	go func() { got <- given(waiter.NewMutex("x").Lock(background)) }()
-	kit.WaitFor(t, "an ask", func() bool { return rdb.HLen(background, protocol.AsksKey("x")).Val() == 1 })
+	kit.WaitFor(t, "an ask", func() bool { return rdb.HLen(background, protocol.RequestsKey("x")).Val() == 1 })
 	kit.OK(t, rdb.Del(background, "x").Err()) // nobody is told
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		for _, ask := range rdb.HVals(background, protocol.AsksKey("x")).Val() {
+		for _, ask := range rdb.HVals(background, protocol.RequestsKey("x")).Val() {
 			kit.OK(t, rdb.Publish(background, grantChannel(waiter), protocol.AskName(ask)+" 1000").Err())
 		}
 		select {

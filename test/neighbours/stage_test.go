@@ -338,7 +338,7 @@ func within(call func() error) error {
 }
 
 // refreshed matches the keys of ours that waiters and renewals write.
-var refreshed = regexp.MustCompile(`^(holdfast_asks|holdfast_turn|holdfast_line|holdfast_next|holdfast_calls|holdfast_lock_waiting|redisson_lock_timeout|holdfast_client):|:timeout$`)
+var refreshed = regexp.MustCompile(`^(holdfast_requests|holdfast_yield|holdfast_waitlist|holdfast_next|holdfast_calls|holdfast_lock_waiting|redisson_lock_timeout|holdfast_client):|:timeout$`)
 
 // contents are our keys and their values, except those that waiters and renewals write.
 func (w *town) contents(t *testing.T) map[string]string {

@@ -48,7 +48,7 @@ func TestTenants(t *testing.T) {
 		}
 		got <- h
 	}()
-	kit.WaitFor(t, "an ask", func() bool { return s.Cli(t, "HLEN", protocol.AsksKey("ours:x")) == "1" })
+	kit.WaitFor(t, "an ask", func() bool { return s.Cli(t, "HLEN", protocol.RequestsKey("ours:x")) == "1" })
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "theirs", Password: "pw"})
 	defer func() { kit.OK(t, rdb.Close()) }()
 	key := protocol.ClientKey(h.Owner().String())

@@ -57,7 +57,7 @@ func TestCancelledSemaphoreCallersTakeNothing(t *testing.T) {
 					}
 					time.Sleep(5 * time.Second)
 					k.WantReply("5", "GET", "x")
-					k.WantReply("0", "EXISTS", "holdfast_next:{x}", kit.LineKey("x"))
+					k.WantReply("0", "EXISTS", "holdfast_next:{x}", kit.WaitlistKey("x"))
 				})
 			})
 		}

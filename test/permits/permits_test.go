@@ -295,7 +295,7 @@ func TestPermitsAtClose(t *testing.T) {
 		gone()
 		s.WantReply("2", "GET", "x")
 		kit.WantError(s.T, context.Cause(h.Context()), holdfast.ErrClosed)
-		s.WantReply("0", "EXISTS", kit.LineKey("x"), kit.AsksKey("x"))
+		s.WantReply("0", "EXISTS", kit.WaitlistKey("x"), kit.RequestsKey("x"))
 	})
 }
 

@@ -414,7 +414,7 @@ func TestACLLine(t *testing.T) {
 			if client != "go-redis" && lacking != "" && lacking[0] != '&' {
 				continue // the scripts' own rights are the same whoever sends them
 			}
-			if slices.Contains([]string{"+get", "+set", "~holdfast_turn:{NAME}"}, lacking) {
+			if slices.Contains([]string{"+get", "+set", "~holdfast_yield:{NAME}"}, lacking) {
 				continue // they are for those who do not stand in line
 			}
 			if slices.Contains(kit.MutexKind.Rules("NAME"), lacking) {

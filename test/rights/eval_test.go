@@ -122,7 +122,7 @@ func TestScriptsAreLost(t *testing.T) {
 				a, b := p.Client(t, holdfast.WithLease(lease)), p.Client(t)
 				held, awaited := kit.Must(t)(a.NewMutex("held").Lock(background)), kit.Must(t)(a.NewMutex("awaited").Lock(background))
 				waiter := turn(b.NewMutex("awaited"))
-				kit.WaitFor(t, "the waiter", func() bool { return s.Cli(t, "ZCARD", kit.LineKey("awaited")) == "1" })
+				kit.WaitFor(t, "the waiter", func() bool { return s.Cli(t, "ZCARD", kit.WaitlistKey("awaited")) == "1" })
 				lose(t, s)
 				lost := time.Now()
 				kit.WaitFor(t, "a renewal that is refused", func() bool { return refusedEval(t, s) })
@@ -167,7 +167,7 @@ func TestFailoverWithoutEval(t *testing.T) {
 			a, b := p.Client(t), p.Client(t)
 			held, awaited := kit.Must(t)(a.NewMutex("held").Lock(background)), kit.Must(t)(a.NewMutex("awaited").Lock(background))
 			waiter := turn(b.NewMutex("awaited"))
-			kit.WaitFor(t, "the waiter", func() bool { return primary.Cli(t, "ZCARD", kit.LineKey("awaited")) == "1" })
+			kit.WaitFor(t, "the waiter", func() bool { return primary.Cli(t, "ZCARD", kit.WaitlistKey("awaited")) == "1" })
 			kit.WaitFor(t, "the replica to have it", func() bool {
 				info := primary.Cli(t, "INFO", "replication")
 				_, offset, _ := strings.Cut(info, "master_repl_offset:")

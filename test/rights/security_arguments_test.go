@@ -292,7 +292,7 @@ func TestHugeTextsAreBounded(t *testing.T) {
 	}
 	t.Run("more permits than one hold can have", func(t *testing.T) {
 		s := newHostileServer(t)
-		held, asks, line := protocol.PermitsKey("x"), protocol.AsksKey("x"), protocol.LineKey("x")
+		held, asks, line := protocol.PermitsKey("x"), protocol.RequestsKey("x"), protocol.WaitlistKey("x")
 		s.do(t)("SET", "x", "1000000000")
 		s.do(t)("ZADD", line, 1, "c:1")
 		s.do(t)("HSET", asks, "c:1", "N 3000 9999999999999 1 "+strings.Repeat("0123456789abcdef", protocol.MaxPermits+1))

@@ -112,7 +112,7 @@ func TestWritersFirst_WhoseMessagesAreLateGivesUp(t *testing.T) {
 					}
 					kit.Fails(s.T, context.DeadlineExceeded)(s.c.NewRWMutex("x", holdfast.WritersFirst()).Lock(ctx))
 					time.Sleep(4 * time.Second) // its sends' limits
-					s.WantReply("0", "EXISTS", kit.LineKey("x"), kit.AsksKey("x"))
+					s.WantReply("0", "EXISTS", kit.WaitlistKey("x"), kit.RequestsKey("x"))
 					s.Unlock(r)
 				})
 			})
@@ -299,10 +299,10 @@ func TestWritersFirst_NobodyInFront(t *testing.T) {
 		s.Unlock(<-waits)
 		r = s.read(s.other)
 		for _, lives := range []string{"9999999999999 0", "1 1", "else"} {
-			s.Do("ZADD", kit.LineKey("x"), "-1", "nobody:1:write")
-			s.Do("HSET", kit.AsksKey("x"), "nobody:1:write", "n 3000 "+lives)
+			s.Do("ZADD", kit.WaitlistKey("x"), "-1", "nobody:1:write")
+			s.Do("HSET", kit.RequestsKey("x"), "nobody:1:write", "n 3000 "+lives)
 			s.Unlock(s.Must(s.m.RLocker().TryLock(background)))
-			s.WantReply("0", "EXISTS", kit.LineKey("x"))
+			s.WantReply("0", "EXISTS", kit.WaitlistKey("x"))
 		}
 		s.Unlock(r)
 	})

@@ -477,7 +477,7 @@ func TestSharded(t *testing.T) {
 			s.publish = "SPUBLISH"
 			hears := s.actor("hears")
 			channel := s.grants(hears)
-			s.wrong("hears", "listens on", channel, protocol.LineKey(s.name)+":"+strings.TrimSuffix(hears.owner, ":257"))
+			s.wrong("hears", "listens on", channel, protocol.WaitlistKey(s.name)+":"+strings.TrimSuffix(hears.owner, ":257"))
 			ctx, cancel := context.WithTimeout(background, 10*time.Second)
 			defer cancel()
 			sub := rdb.SSubscribe(ctx, channel)

@@ -119,7 +119,7 @@ func newStage(t *testing.T, kind, name string, permits int, d driver.Driver, do 
 	s := &stage{
 		t: t, kind: kind, name: name, driver: d, publish: "PUBLISH", shared: protocol.LockChannel(name), do: do,
 		keys: map[string]string{
-			"LOCK": name, "LINE": protocol.LineKey(name), "ASKS": protocol.AsksKey(name), "TURN": protocol.TurnKey(name),
+			"LOCK": name, "LINE": protocol.WaitlistKey(name), "ASKS": protocol.RequestsKey(name), "TURN": protocol.YieldKey(name),
 			"TIMES": protocol.FairTimeoutsKey(name), "HELD": protocol.PermitsKey(name),
 		},
 		actors: map[string]*actor{}, total: permits, events: make(chan driver.Event, 1000), said: map[string][]string{},

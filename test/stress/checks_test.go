@@ -144,7 +144,7 @@ func (p *program) oversleep() {
 		return
 	}
 	for w := range p.waiters {
-		readable := p.w.Do("HGET", w.name, "mode") == "read" && p.w.Do("ZCOUNT", protocol.LineKey(w.name), "-inf", "(0") == "0"
+		readable := p.w.Do("HGET", w.name, "mode") == "read" && p.w.Do("ZCOUNT", protocol.WaitlistKey(w.name), "-inf", "(0") == "0"
 		free := p.w.Do("EXISTS", w.name) == "0" || !w.writes && readable
 		if !free || w.changes != p.changes[w.name] {
 			w.changes, w.idle = p.changes[w.name], time.Time{}

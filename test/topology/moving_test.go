@@ -125,11 +125,11 @@ func movingWriter(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
 	l := p.Client(t).NewRWMutex(name, holdfast.WritersFirst())
 	reading := kit.Must(t)(l.RLocker().Lock(background))
 	next := waits(l)
-	awaitKey(t, s, name, protocol.LineKey(name))
+	awaitKey(t, s, name, protocol.WaitlistKey(name))
 	m := s.BeginMove(t, name)
 	m.Key(t, name)
-	m.Key(t, protocol.LineKey(name))
-	m.Key(t, protocol.AsksKey(name))
+	m.Key(t, protocol.WaitlistKey(name))
+	m.Key(t, protocol.RequestsKey(name))
 	time.Sleep(4 * time.Second) // it asks every 3 s
 	if len(next) > 0 {
 		t.Fatal("a writer beside a reader")
@@ -145,7 +145,7 @@ func movingAsks(t *testing.T, s *redistest.Cluster, p *kit.Platform) {
 	const name = "{asks}:fair"
 	h := kit.Must(t)(p.Client(t).NewFairMutex(name).Lock(background))
 	got := waits(p.Client(t).NewFairMutex(name))
-	awaitKey(t, s, name, protocol.AsksKey(name))
+	awaitKey(t, s, name, protocol.RequestsKey(name))
 	m := s.BeginMove(t, name)
 	for _, key := range []string{name, protocol.FairQueueKey(name), protocol.FairTimeoutsKey(name), protocol.FairHeartbeatsKey(name)} {
 		m.Key(t, key)

@@ -22,10 +22,10 @@
 -- every other message carries the first half only, which names the request and grants nothing.
 
 local SUFFIX = string.find(KEYS[1], '{', 1, true) and ':' .. KEYS[1] or ':{' .. KEYS[1] .. '}'
-local WAITLIST, YIELD = 'holdfast_line' .. SUFFIX, 'holdfast_turn' .. SUFFIX
+local WAITLIST, YIELD = 'holdfast_waitlist' .. SUFFIX, 'holdfast_yield' .. SUFFIX
 
 -- from waitlist: SUFFIX
-local REQUESTS = 'holdfast_asks' .. SUFFIX
+local REQUESTS = 'holdfast_requests' .. SUFFIX
 
 -- SPELLING marks the request for a name with braces, after SCATTERED. Locks named x and {x} share these keys; a waiter for one has no
 -- request for the other, and is not granted it.

@@ -213,7 +213,7 @@ func (r *run) sweep() *exit.Error {
 
 // keys are all that a lock of the kind may have.
 func (r *run) keys(name string) []string {
-	inLine := []string{name, protocol.LineKey(name), protocol.AsksKey(name), protocol.TurnKey(name)}
+	inLine := []string{name, protocol.WaitlistKey(name), protocol.RequestsKey(name), protocol.YieldKey(name)}
 	switch r.Kind {
 	case Fair:
 		return []string{name, protocol.FairQueueKey(name), protocol.FairTimeoutsKey(name), protocol.FairHeartbeatsKey(name)}

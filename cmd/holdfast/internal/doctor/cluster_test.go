@@ -64,7 +64,7 @@ func TestCluster(t *testing.T) {
 		for _, node := range cluster.Nodes {
 			allow(t, node, "bob", slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return strings.HasPrefix(rule, "&holdfast") }))
 		}
-		look(t, limited, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} }).finds("rights", Warning, "do not stand in line: this user lacks &holdfast_line:{orders*}:*")
+		look(t, limited, func(c *Config) { c.Prefix, c.Kinds = "orders", []string{"mutex"} }).finds("rights", Warning, "do not stand in line: this user lacks &holdfast_waitlist:{orders*}:*")
 	}
 
 	// It may not ask one node how messages are sent, nor who owns which slot.

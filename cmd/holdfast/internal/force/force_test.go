@@ -193,8 +193,8 @@ func TestForceGrantsToTheNext(t *testing.T) {
 	defer rdb.Close()
 	holder, next := "0b0ee0e1-9a5c-4e5f-8b0e-0f6cbb0a3f7d:57", "99f17b91-c6cc-889e-88f6-8265bee545cf:1"
 	server.Cli(t, "HSET", "job", holder, "1")
-	server.Cli(t, "ZADD", "holdfast_line:{job}", "1", next)
-	server.Cli(t, "HSET", "holdfast_asks:{job}", next, "number 3000 9999999999999 0")
+	server.Cli(t, "ZADD", "holdfast_waitlist:{job}", "1", next)
+	server.Cli(t, "HSET", "holdfast_requests:{job}", next, "number 3000 9999999999999 0")
 	sub := rdb.Subscribe(t.Context(), "holdfast_granted:"+next[:36])
 	defer sub.Close()
 	if _, err := sub.Receive(t.Context()); err != nil { // it is subscribed

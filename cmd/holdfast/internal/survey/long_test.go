@@ -23,7 +23,7 @@ func TestScanTooLong(t *testing.T) {
 			w.do("HSET", long(i), javaOwner, 1)
 			w.do("HSET", long(i)+"{tag}", javaOwner, 1)
 			w.do("SET", long(i)+"{number}", 5)
-			w.do("ZADD", protocol.LineKey(long(i)), 1, javaOwner)
+			w.do("ZADD", protocol.WaitlistKey(long(i)), 1, javaOwner)
 			w.do("SET", protocol.ReservationKey(long(i)), javaOwner)
 		}
 		w.do("HSET", strings.Repeat("h", protocol.MaxName+1), javaOwner, 1)
@@ -43,7 +43,7 @@ func TestScanTooLong(t *testing.T) {
 			w.do("HSET", name, javaOwner, 1)
 			want = append(want, name)
 		}
-		w.do("ZADD", protocol.LineKey(strings.Repeat("w", protocol.MaxName)), 1, javaOwner)
+		w.do("ZADD", protocol.WaitlistKey(strings.Repeat("w", protocol.MaxName)), 1, javaOwner)
 		want = append(want, strings.Repeat("w", protocol.MaxName))
 		slices.Sort(want)
 		var found []string
@@ -74,14 +74,14 @@ func TestLongTexts(t *testing.T) {
 		w.do("HSET", "who", ours, 1)
 		w.do("HSET", protocol.ClientKey(ours), "program", huge, "version", huge, "host", huge, "pid", huge, "since", huge, protocol.HeldField(ours, "who"), huge)
 		w.do("HSET", "line", javaOwner, 1)
-		w.do("ZADD", protocol.LineKey("line"), 1, huge, 2, huge+":write", 3, ours)
-		w.do("HSET", protocol.AsksKey("line"), huge, huge, ours, huge)
+		w.do("ZADD", protocol.WaitlistKey("line"), 1, huge, 2, huge+":write", 3, ours)
+		w.do("HSET", protocol.RequestsKey("line"), huge, huge, ours, huge)
 		w.do("RPUSH", protocol.FairQueueKey("fair"), huge, ours)
 		w.do("ZADD", protocol.FairTimeoutsKey("fair"), 1, huge)
 		w.do("SET", "permits", 3)
 		w.do("ZADD", protocol.PermitsKey("permits"), 9e14, "0123456789abcdef")
-		w.do("ZADD", protocol.LineKey("permits"), 1, huge, 2, ours)
-		w.do("HSET", protocol.AsksKey("permits"), ours, "ID 3000 9000 0 "+strings.Repeat("i", 16*1000))
+		w.do("ZADD", protocol.WaitlistKey("permits"), 1, huge, 2, ours)
+		w.do("HSET", protocol.RequestsKey("permits"), ours, "ID 3000 9000 0 "+strings.Repeat("i", 16*1000))
 		w.do("SET", "token", huge)
 		w.do("HSET", "fenced", javaOwner, 1)
 		w.do("SET", protocol.TokenKey("fenced"), huge)
@@ -115,7 +115,7 @@ func TestCrowds(t *testing.T) {
 	onEach(t, func(w *world) {
 		const many = 20_000
 		owner := func(i int) string { return fmt.Sprintf("%08x-9a5c-4e5f-8b0e-0f6cbb0a3f7d:%d", i, i) }
-		readers, line, queue := []any{"HSET", "readers", "mode", survey.Reads}, []any{"ZADD", protocol.LineKey("line")}, []any{"RPUSH", protocol.FairQueueKey("fair")}
+		readers, line, queue := []any{"HSET", "readers", "mode", survey.Reads}, []any{"ZADD", protocol.WaitlistKey("line")}, []any{"RPUSH", protocol.FairQueueKey("fair")}
 		for i := range many {
 			readers, line, queue = append(readers, owner(i), 1), append(line, i+1, owner(i)), append(queue, owner(i))
 		}

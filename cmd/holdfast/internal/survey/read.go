@@ -201,7 +201,7 @@ func pttl(ctx context.Context, pipe redis.Pipeliner, key string) *redis.Duration
 
 // askStanding asks for the line of a plain or a read-write lock, or of a semaphore.
 func (r *reader) askStanding(ctx context.Context, pipe redis.Pipeliner, one *raw) func() {
-	line := protocol.LineKey(one.name)
+	line := protocol.WaitlistKey(one.name)
 	count, inLine := pipe.ZCount(ctx, line, "-inf", "+inf"), pipe.ZRangeWithScores(ctx, line, 0, r.most-1)
 	return func() {
 		one.inLineCount = count.Val()
@@ -304,12 +304,12 @@ func (r *reader) details(ctx context.Context, all []*raw) error {
 // askAsks asks what those in line have asked last.
 func (one *raw) askAsks(ctx context.Context, pipe redis.Pipeliner) {
 	if len(one.queue) > 0 {
-		one.fairAsks = pipe.HMGet(ctx, protocol.AsksKey(one.name), one.queue...)
+		one.fairAsks = pipe.HMGet(ctx, protocol.RequestsKey(one.name), one.queue...)
 	}
 	if len(one.inLine) == 0 {
 		return
 	}
-	one.asks = pipe.HMGet(ctx, protocol.AsksKey(one.name), one.inLine...)
+	one.asks = pipe.HMGet(ctx, protocol.RequestsKey(one.name), one.inLine...)
 }
 
 // execNames asks who the clients are. They may be at other nodes than the locks; so if those are away, the

@@ -206,8 +206,8 @@ func readLine(w *world) {
 		w.Errorf("%v", found)
 	}
 	// A line alone is a lock, too. One in it that has not asked for long is silent.
-	w.do("ZADD", protocol.LineKey("free"), 1, owners[0], 2, owners[1], 3, javaOwner)
-	w.do("HSET", protocol.AsksKey("free"), owners[0], fmt.Sprintf("x 3000 %d 0", l.At.Add(-time.Second).UnixMilli()), owners[1], fmt.Sprintf("x 3000 %d 0", l.At.Add(time.Hour).UnixMilli()))
+	w.do("ZADD", protocol.WaitlistKey("free"), 1, owners[0], 2, owners[1], 3, javaOwner)
+	w.do("HSET", protocol.RequestsKey("free"), owners[0], fmt.Sprintf("x 3000 %d 0", l.At.Add(-time.Second).UnixMilli()), owners[1], fmt.Sprintf("x 3000 %d 0", l.At.Add(time.Hour).UnixMilli()))
 	l = w.read("free")
 	if l.Kind != survey.Mutex || l.State != survey.Free || l.Line != 3 || l.Waiting != 3 || !l.AllInLine() {
 		w.Fatalf("%+v", l)
@@ -218,8 +218,8 @@ func readLine(w *world) {
 		}
 	}
 	// What one alone has asked is no lock that it holds.
-	w.do("HDEL", protocol.AsksKey("free"), owners[1])
-	if _, err := survey.Read(w.ctx, w.rdb, protocol.AsksKey("free")); !errors.Is(err, survey.ErrOtherKind) {
+	w.do("HDEL", protocol.RequestsKey("free"), owners[1])
+	if _, err := survey.Read(w.ctx, w.rdb, protocol.RequestsKey("free")); !errors.Is(err, survey.ErrOtherKind) {
 		w.Error(err)
 	}
 	if found := w.scan(survey.Options{All: true}); len(found) != 2 || found["free"] != survey.Mutex {
@@ -262,9 +262,9 @@ func readFair(w *world) {
 	w.waits(locking(second.NewFairMutex("job")))
 	l := w.becomes("job", "waited for since when is known", func(l survey.Lock) bool { return len(l.Waiters) == 1 && !l.Waiters[0].Since.IsZero() })
 	w.hasWaited(l, 0)
-	since, asked := l.Waiters[0].Since, w.rdb.HGet(w.ctx, protocol.AsksKey("job"), l.Waiters[0].Owner).Val()
+	since, asked := l.Waiters[0].Since, w.rdb.HGet(w.ctx, protocol.RequestsKey("job"), l.Waiters[0].Owner).Val()
 	w.becomes("job", "asked for again", func(survey.Lock) bool {
-		return w.rdb.HGet(w.ctx, protocol.AsksKey("job"), l.Waiters[0].Owner).Val() != asked
+		return w.rdb.HGet(w.ctx, protocol.RequestsKey("job"), l.Waiters[0].Owner).Val() != asked
 	})
 	w.do("RPUSH", protocol.FairQueueKey("job"), javaOwner, otherJava)
 	w.do("ZADD", protocol.FairTimeoutsKey("job"), time.Now().Add(time.Hour).UnixMilli(), javaOwner)
@@ -342,7 +342,7 @@ func readWritersFirst(w *world) {
 	writer := l.Waiters[0].Owner
 	w.waits(locking(w.otherClient().NewRWMutex("job").RLocker()))
 	w.becomes("job", "waited for by a reader in line", func(l survey.Lock) bool { return l.Line == 2 })
-	w.do("ZADD", protocol.LineKey("job"), 1, javaOwner)
+	w.do("ZADD", protocol.WaitlistKey("job"), 1, javaOwner)
 	l = w.read("job")
 	w.hasWaited(l, 0)
 	if len(l.Waiters) != 3 || l.Waiters[0].Owner != writer || l.Waiters[1].Owner != javaOwner || l.Waiters[1].Mode != survey.Reads ||
@@ -350,7 +350,7 @@ func readWritersFirst(w *world) {
 		w.Errorf("%+v", l)
 	}
 	// A line with a writer in it is a read-write lock's.
-	w.do("ZADD", protocol.LineKey("free"), 1, javaOwner, 2, protocol.WriterField(writer))
+	w.do("ZADD", protocol.WaitlistKey("free"), 1, javaOwner, 2, protocol.WriterField(writer))
 	l = w.read("free")
 	if l.Kind != survey.RW || l.State != survey.Free || l.Line != 2 || !l.AllInLine() || l.Waiters[1].Owner != writer || l.Waiters[1].Mode != survey.Writes {
 		w.Errorf("%+v", l)
@@ -500,7 +500,7 @@ func TestIdentity(t *testing.T) {
 				w.Errorf("no %s in %s", want, text)
 			}
 		}
-		w.do("ZADD", protocol.LineKey("job"), now.Add(-time.Minute).UnixMicro(), owner)
+		w.do("ZADD", protocol.WaitlistKey("job"), now.Add(-time.Minute).UnixMicro(), owner)
 		text, err = json.Marshal(w.read("job"))
 		w.must(err)
 		if want := `"since":"` + now.Add(-time.Minute).UTC().Format("2006-01-02T15:04:05.000Z07:00") + `","waited_ms":60`; !strings.Contains(string(text), want) {
@@ -508,12 +508,12 @@ func TestIdentity(t *testing.T) {
 		}
 		// Anybody may write there.
 		for _, score := range []string{"-4503599627370496", "-1e300", "0", "-inf", "+inf", "1e300", "0.5"} {
-			w.do("ZADD", protocol.LineKey("job"), score, owner)
+			w.do("ZADD", protocol.WaitlistKey("job"), score, owner)
 			if l := w.read("job"); !l.Waiters[0].Since.IsZero() {
 				w.Errorf("a score of %s is %v", score, l.Waiters[0].Since)
 			}
 		}
-		w.do("DEL", protocol.LineKey("job"))
+		w.do("DEL", protocol.WaitlistKey("job"))
 		w.do("HSET", "holdfast_client:99f17b91-c6cc-889e", "host", strings.Repeat("h", 100_000), "pid", -5,
 			"since", "-9223372036854775808", owner+" job", "-9223372036854775807")
 		l := w.read("job")
