@@ -42,17 +42,17 @@ func (a *account) unref() {
 func (a *account) side(l *Lock) *side {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.sides[l.Side()] == nil {
+	if a.sides[l.Side] == nil {
 		a.addSide(new(side), l)
 	}
-	return a.sides[l.Side()]
+	return a.sides[l.Side]
 }
 
 // addSide makes s the side of a lock. mu is held, or nobody else knows the account.
 func (a *account) addSide(s *side, l *Lock) {
 	s.account, s.lock = a, l
-	a.sides[l.Side()] = s
-	a.ledger.Sides[l.Side()] = &s.Side
+	a.sides[l.Side] = s
+	a.ledger.Sides[l.Side] = &s.Side
 }
 
 // opened are the account's sides. mu is held.

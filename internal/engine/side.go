@@ -12,7 +12,7 @@ import (
 )
 
 // other is the other side of the lock, on which the owner may hold it, too; nil if it never has.
-func (s *side) other() *side { return s.account.sides[1-s.lock.Side()] }
+func (s *side) other() *side { return s.account.sides[1-s.lock.Side] }
 
 // noteSent notes that a call is under way that lets the key live for ttl. It is paired with a call of noteReply.
 func (s *side) noteSent(ttl time.Duration) {

@@ -15,6 +15,8 @@ type Kind struct {
 	// Mode is the side of a lock that has two, [ModeRead] or [ModeWrite]. An owner has a count for each, and must not queue for one of
 	// them behind waiters that wait for it to leave the other.
 	Mode string
+	// Side is the index of the owner's count of which this is the side.
+	Side int
 	// Number is set if the lock's key is a number, of permits or of a latch; others are hashes of owners. Number objects can expire and
 	// be deleted.
 	Number bool
@@ -53,14 +55,6 @@ const (
 	ModeRead  = "read"
 	ModeWrite = "write"
 )
-
-// Side returns the index of the owner's count of which this is the side.
-func (k *Kind) Side() int {
-	if k.Mode == ModeWrite {
-		return 1
-	}
-	return 0
-}
 
 // Variant is a kind with the options that change what its users need.
 type Variant struct {
@@ -106,7 +100,7 @@ var (
 		Variants:     []Variant{{Name: "reader"}},
 	}
 	WriteKind = &Kind{
-		Name: "write", Namespace: "rw", Mode: ModeWrite, Scripts: RWScripts, Keys: ReadKind.Keys, Channels: ReadKind.Channels,
+		Name: "write", Namespace: "rw", Mode: ModeWrite, Side: 1, Scripts: RWScripts, Keys: ReadKind.Keys, Channels: ReadKind.Channels,
 		Waitlist: true,
 		Spared:   []string{"SET"}, // only a reader has keys of its own
 		Variants: []Variant{
