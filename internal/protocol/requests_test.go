@@ -21,7 +21,7 @@ func TestGoldenRequests(t *testing.T) {
 	numbered := one
 	numbered.Number = "n"
 	nested := numbered
-	nested.Writes = true
+	nested.Writes, nested.Unlisted = true, true
 	fair := Fair{NewMutex("x")}
 	read, write := NewRead("x"), NewWrite("x")
 	write.WritersFirst = true

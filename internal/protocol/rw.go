@@ -46,8 +46,8 @@ func (l *Read) keys(owner string, count int) []string {
 func (l *Read) Acquire(a Acquire) script.Request {
 	a.Token = false // a reader has none
 	request := script.Request{Script: RWScripts.Acquire, Keys: l.keys(a.Owner, a.To), Acknowledged: true}
-	if a.Writes { // and stands in no line
-		a.Number = ""
+	if a.Writes { // and stands in no line, and waits for none
+		a.Number, a.Unlisted = "", false
 		request.Args = append(a.seated(a.Owner, 0), "", "", onlyBesideOwnWrite)
 	} else {
 		request.Args = a.seated(a.Owner, 0)
