@@ -134,8 +134,6 @@ func queueOf(name string) string { return tagged("redisson_lock_queue", name) }
 
 func waitlistOf(name string) string { return tagged("holdfast_waitlist", name) }
 
-func nextOf(name string) string { return tagged("holdfast_next", name) }
-
 // subjects are all, in the order of the tables.
 var subjects = []subject{
 	{name: "mutex", quick: true, open: onGoRedis(mutex()), key: plainKey, renews: true, tells: true},
@@ -154,7 +152,7 @@ var subjects = []subject{
 		open: onGoRedis(sides(map[role]bool{dies: true, waits: true}, holdfast.WritersFirst())),
 	},
 	{
-		name: "permits", key: func(name string) string { return "{" + name + "}:timeout" }, scores: true, renews: true, tells: true, line: nextOf,
+		name: "permits", key: func(name string) string { return "{" + name + "}:timeout" }, scores: true, renews: true, tells: true, line: waitlistOf,
 		open: onGoRedis(permits(map[role]int{holds: 2, dies: 2, waits: 1})),
 	},
 	{name: "redislock", open: peer("redislock on go-redis"), key: plainKey, peer: true},
