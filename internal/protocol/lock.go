@@ -110,6 +110,15 @@ func (a Acquire) seated(seat string, tokenTTL time.Duration) []string {
 	return args
 }
 
+// adopting returns the arguments of lua/adopt.lua for a seat in the place of another one.
+func (a Acquire) adopting(seat, old string, tokenTTL time.Duration) []string {
+	ttl := ""
+	if a.Token {
+		ttl = millis(tokenTTL)
+	}
+	return []string{millis(a.Lease), seat, old, "1", ttl, Released}
+}
+
 // entry returns the argument that adds an entry to the waitlist if the request is refused, or says that the waiter has none; otherwise it
 // is empty.
 func (a Acquire) entry() string {

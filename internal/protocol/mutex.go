@@ -87,13 +87,9 @@ func (*Mutex) RenewScript() *driver.Script { return MutexScripts.Renew }
 
 // Adopt replaces its owner.
 func (l *Mutex) Adopt(a Acquire, other string) script.Request {
-	ttl := ""
-	if a.Token {
-		ttl = millis(l.TokenTTL)
-	}
 	return script.Request{
 		Script: MutexScripts.Adopt, Keys: l.keys(a.Token), Channel: l.Channel(other), Acknowledged: true,
-		Args: []string{millis(a.Lease), a.Owner, other, "1", ttl, Released},
+		Args: a.adopting(a.Owner, other, l.TokenTTL),
 	}
 }
 

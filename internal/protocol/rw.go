@@ -78,9 +78,10 @@ func (*Read) RenewScript() *driver.Script { return RWScripts.Renew }
 
 // Adopt replaces a reader.
 func (l *Read) Adopt(a Acquire, other string) script.Request {
+	a.Token = false // a reader has none
 	return script.Request{
 		Script: RWScripts.Adopt, Keys: l.keys(a.Owner, 1), Channel: l.channel, Acknowledged: true,
-		Args: []string{millis(a.Lease), a.Owner, other, "1", "", Released},
+		Args: a.adopting(a.Owner, other, 0),
 	}
 }
 
@@ -164,13 +165,9 @@ func (*Write) RenewScript() *driver.Script { return MutexScripts.Renew }
 
 // Adopt replaces the writer.
 func (l *Write) Adopt(a Acquire, other string) script.Request {
-	ttl := ""
-	if a.Token {
-		ttl = millis(l.TokenTTL)
-	}
 	return script.Request{
 		Script: RWScripts.Adopt, Keys: l.keys(a.Token), Channel: l.channel, Acknowledged: true,
-		Args: []string{millis(a.Lease), WriterField(a.Owner), WriterField(other), "1", ttl, Released},
+		Args: a.adopting(WriterField(a.Owner), WriterField(other), l.TokenTTL),
 	}
 }
 

@@ -282,7 +282,7 @@ var mutants = []mutant{
 
 	// Release.
 	{
-		name: "release: announces nothing", in: "mutex.lua", suite: tests(line, "TestLineRuleHandOverHoldsBack"),
+		name: "release: announces nothing", in: "waitlist.lua", suite: tests(line, "TestLineRuleHandOverHoldsBack"),
 		old: "redis.pcall(ARGV[3], ARGV[2], ARGV[4])",
 		new: "0",
 	},

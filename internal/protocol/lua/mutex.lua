@@ -118,14 +118,6 @@ local function announce(left)
   return publish(ARGV[4])
 end
 
--- received is the number of receivers of the release message, which is published here: as announce does it, but without a function.
--- failed is the error if Redis refuses it, or nil.
-local received, failed = 0, nil
-if ARGV[2] ~= '' then
-  received = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
-  failed = type(received) == 'table' and received.err or nil
-end
-
 -- lives returns the time to live of the lock, ms.
 local function lives()
   return redis.call('PTTL', KEYS[1])

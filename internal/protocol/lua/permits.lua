@@ -50,7 +50,7 @@ if score and score - at > 0 then
   if type(left) == 'number' then -- otherwise nothing has been done, and the rest of the script finds the reason
     redis.call('ZREM', KEYS[2], ARGV[10])
     ARGV[4] = string.format('%.0f', left > 0 and left or 0)
-    -- from kind: received, failed
+    -- from waitlist: received, failed
     if usable and left > 0 and not failed and received > 0 then
       -- from waitlist: maybe_yield
       maybe_yield(0)
@@ -208,14 +208,6 @@ end
 -- from common: publish
 local function announce(left)
   return publish(string.format('%.0f', math.max(0, left)))
-end
-
--- received is the number of receivers of the release message, which is published here: as announce does it, but without a function.
--- failed is the error if Redis refuses it, or nil.
-local received, failed = 0, nil
-if ARGV[2] ~= '' then
-  received = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
-  failed = type(received) == 'table' and received.err or nil
 end
 
 -- lives returns the time, ms, after which the next permit expires; -1: never.

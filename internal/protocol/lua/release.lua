@@ -48,7 +48,8 @@ if busy then
   local received, granted = offer(free, ARGV[8] or 0)
   return {1, at, received, granted, untold}
 end
--- from kind: received, failed, SHARE
+-- from waitlist: received, failed
+-- from kind: SHARE
 if usable and free >= SHARE and not failed and received - (ARGV[8] or 0) > 0 then
   -- from waitlist: maybe_yield
   maybe_yield(0)

@@ -6,14 +6,14 @@
 -- WAITLIST  a sorted set: seat -> arrival, us. An entry with a place in front, which is before all others, has AHEAD less
 -- REQUESTS  a hash: seat -> its last acquire request, 'ID GRANT UNTIL SCATTERED WHAT'. ID is random, a new one for each request. A grant
 --           lasts for GRANT ms. The entry is live until UNTIL, ms. SCATTERED is 1 on a cluster, where a client may be subscribed at any
---           node unless messages are sharded. WHAT, if the kind needs it, says what the waiter wants. Beside
---           the requests stands when a large one began to hold others back: see held_back
+--           node unless messages are sharded. WHAT, if the kind needs it, says what the waiter wants. The
+--           field ' since' notes since when a large request has held others back: see held_back
 -- YIELD     a string: the yield window, in which the lock is left to unlisted waiters; see yield_window
 --
 -- None is declared as a key. While a cluster moves a slot, it refuses a call of several keys if one of them is missing, and the
 -- waitlist usually is. Where Redis refuses these keys there is no waitlist: the lock works without it, and waiters subscribe to the
--- channel of Redisson's waiters. So a script reads two of the keys in one command before it writes one of them. A key that is written on the slot's
--- new node while the old node still has it would end the move.
+-- channel of Redisson's waiters. So a script reads two of the keys in one command before it writes one of them. A key that is written on
+-- the slot's new node while the old node still has it would end the move.
 --
 -- A grant is the late reply to an acquire request, whose ID its message carries. So its reader knows that the lock was granted after
 -- that request was sent, and computes the deadline from there.
@@ -206,8 +206,9 @@ local function maybe_yield(entries)
   return ends - at
 end
 
--- offer gives the room of a lock to its waiters, listed or unlisted. It yields only what may be enough for unlisted waiters. It returns the number of unlisted waiters that received the release
--- message, without own subscribers of this client; and 1 if an entry was granted the lock, or 0.
+-- offer gives the room of a lock to its waiters, listed or unlisted. It yields only what may be enough for unlisted waiters. It returns
+-- the number of unlisted waiters that received the release message, without own subscribers of this client; and 1 if an entry was granted
+-- the lock, or 0.
 -- from common: publish
 -- from waitlist: WAITLIST, receivers, grant_room
 -- from kind: announce, SHARE
@@ -225,6 +226,14 @@ local function offer(free, own)
   end
   left = left + share
   return left > 0 and announce(left) - own or 0, math.min(granted, 1)
+end
+
+-- received is the number of receivers of the release message, which is published here: as announce does it, but without a function.
+-- failed is the error if Redis refuses it, or nil.
+local received, failed = 0, nil
+if ARGV[2] ~= '' then
+  received = redis.pcall(ARGV[3], ARGV[2], ARGV[4])
+  failed = type(received) == 'table' and received.err or nil
 end
 
 -- yielded returns the time, ms, that a caller waits for unlisted waiters to take the free lock; nil if there is no yield window. For an
@@ -245,8 +254,9 @@ local function yielded(unlisted)
   end
 end
 
--- add_entry keeps a seat's entry, or adds one: the last, or with a place in front. It writes the seat's request. It returns the position, from 0; 1 if the entry is new, or 0;
--- and the interval of requests, ms. It returns nil if Redis refuses to write, since no message could reach the waiter then.
+-- add_entry keeps a seat's entry, or adds one: the last, or with a place in front. It writes the seat's request. It returns the position,
+-- from 0; 1 if the entry is new, or 0; and the interval of requests, ms. It returns nil if Redis refuses to write, since no message could
+-- reach the waiter then.
 -- from waitlist: WAITLIST, REQUESTS, NEAR, SPELLING
 local AHEAD = 2 ^ 52
 local function add_entry(seat, id, grant, scattered, front, what)
